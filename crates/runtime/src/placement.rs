@@ -68,7 +68,9 @@ impl Placement {
 /// Has the calling thread granted a real-time class, and checks that it has one.
 pub(crate) fn obtain(grant: Option<&mut Grant>) -> Result<(), NotGranted> {
     let Some(grant) = grant else {
-        return Err("nobody was named who grants it; name one with Upcalls::with_grant".into());
+        return Err(
+            "no function was given that obtains it; give one with Upcalls::with_grant".into()
+        );
     };
     let this = thread::current();
     grant(this)?;
@@ -79,7 +81,7 @@ pub(crate) fn obtain(grant: Option<&mut Grant>) -> Result<(), NotGranted> {
             Ok(())
         }
         other => Err(format!(
-            "thread {this} was said to be granted a real-time class, and stands under {other}"
+            "thread {this} is under {other}, although it was to be granted a real-time class"
         )
         .into()),
     }

@@ -118,7 +118,7 @@ impl LevelOrder {
         let shared = Shared::join(&shm::path(table), WORDS, SLOTS)?;
         let patience = Patience::new(shared.place());
         let mut neighbours = Neighbours::new();
-        neighbours.bury_the_dead(&shared);
+        neighbours.clear_dead(&shared);
         Releases::new(shared.words()).begin(shared.place());
         let handoff = OwnHandoff::held();
         // If the class is refused, dropping this clears its slot.
@@ -197,7 +197,7 @@ impl LevelOrder {
         let Self { shared, neighbours, patience, .. } = self;
         let table = Releases::new(shared.words());
         patience.gave_way(table, level, due, clock::now().as_nanos(), |slot| {
-            neighbours.bury_if_dead(shared, slot);
+            neighbours.clear_if_dead(shared, slot);
         });
         Ok(())
     }

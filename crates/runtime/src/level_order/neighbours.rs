@@ -31,17 +31,17 @@ impl Neighbours {
     }
 
     /// Clears the entries of processes that ended without leaving the table.
-    pub(super) fn bury_the_dead(&mut self, shared: &Shared) {
+    pub(super) fn clear_dead(&mut self, shared: &Shared) {
         let table = Releases::new(shared.words());
         for slot in (0..table.high()).filter(|slot| *slot != shared.place()) {
             if table.is_used(slot) {
-                self.bury_if_dead(shared, slot);
+                self.clear_if_dead(shared, slot);
             }
         }
     }
 
     /// Clears `slot` if its process has ended, and returns whether it had.
-    pub(super) fn bury_if_dead(&mut self, shared: &Shared, slot: usize) -> bool {
+    pub(super) fn clear_if_dead(&mut self, shared: &Shared, slot: usize) -> bool {
         let is_dead = shared.if_vacant(slot, || Releases::new(shared.words()).vacate(slot));
         if is_dead {
             self.verified[slot] = None;
@@ -110,7 +110,7 @@ impl Neighbours {
             return Some(thread);
         }
         if !shared.is_taken(slot) {
-            self.bury_if_dead(shared, slot);
+            self.clear_if_dead(shared, slot);
             return None;
         }
         // Its process lives, and takes the priority handoff back before the thread ends.

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_waiting_thread_comes_to_deserve_is_found_step_by_step() {
+    fn the_next_higher_levels_are_found_step_by_step() {
         let [slowest, slow, middle, fast] = [100, 40, 10, 5].map(|n| level_of(ms(n)));
         let mut rates = rates(&[(40, 0), (10, 0), (100, 0), (5, 0), (10, 0)]);
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_differ_and_what_does_not_fit_is_summed_up() {
+    fn phases_differ_and_the_last_entry_sums_up_the_rest() {
         let [a, b, c, d, e] = [100, 80, 60, 40, 20].map(|n| level_of(ms(n)));
         let mut rates = rates(&[(100, 0), (80, 1), (60, 2), (40, 3), (20, 4)]);
         let at = |level, n| Some(Entry { level, from: (START + ms(n)).as_nanos() });

@@ -1,6 +1,6 @@
-//! Which back end holds a reservation, and why.
+//! Chooses the back end that holds a reservation, and gives the reason.
 //!
-//! Pure: what the host can do comes in as [`Facts`].
+//! Pure: the host's abilities come in as [`Facts`].
 
 use punctual_analysis::supply::Limits;
 use punctual_linux::cgroup::freezer::Freezer;
@@ -18,60 +18,61 @@ use super::settings::Settings;
 /// A back end, and the reason in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which.
+    /// The back end.
     pub backend: Backend,
-    /// Why this one.
+    /// The reason.
     pub because: String,
 }
 
-/// Whose reservation it is to be, as far as the choice depends on it.
+/// The owner of a reservation, as far as the choice depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The calling thread itself.
     ThisThread,
     /// Another thread.
     OtherThread,
-    /// A process with all threads and children that it has or will have.
+    /// A process with all its threads and children, present and future.
     Process,
-    /// A program to be started, with all it makes.
+    /// A program to be started, with all its threads and children.
     Command,
 }
 
-/// What is asked for.
+/// The requested reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// X every Y.
+    /// The budget and the period.
     pub reservation: Reservation,
-    /// Whose.
+    /// The kind of owner.
     pub kind: Kind,
-    /// Whether it may run outside.
+    /// Soft if it may also run outside its slots.
     pub enforcement: Enforcement,
-    /// To be on this CPU.
+    /// The CPU on which it must be, if any.
     pub cpu: Option<usize>,
-    /// The owner does not keep its budget by itself, and is to be held to within some 100 µs. The
-    /// kernel alone does that to within a tick or two.
+    /// True if the owner does not keep its budget by itself, and must be held to it within some 100
+    /// µs. The kernel alone enforces budgets only within a tick or two.
     pub exact: bool,
 }
 
-/// What this host can do, each with the reason why not.
+/// The abilities of this host, each with the reason why it lacks one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// SCHED_DEADLINE for an unpinned thread.
     pub deadline: Result<(), String>,
-    /// The kernel's limits on it.
+    /// The kernel's limits on SCHED_DEADLINE.
     pub limits: KernelLimits,
     /// SCHED_FIFO at the dispatcher's priority.
     pub fifo: Result<(), String>,
-    /// Freezing a group: seen to work.
+    /// Freezing a group; checked by a trial.
     pub freezer: Result<(), String>,
-    /// Timers fire at any nanosecond.
+    /// True if timers fire at any nanosecond.
     pub high_resolution: bool,
-    /// How much longer than its budget a slot of a timetable is ([`Settings::context_switch`]).
+    /// The time by which a slot of a timetable is longer than its budget
+    /// ([`Settings::context_switch`]).
     pub allowance: Service,
 }
 
 impl Facts {
-    /// Finds out by trying, for timetables with these settings. Some milliseconds.
+    /// Probes the host by trials, for timetables with these settings. Takes some milliseconds.
     pub fn probe(settings: &Settings) -> Self {
         let reservation =
             Reservation::new(punctual_model::Service::from_millis(1), Duration::from_millis(100));
@@ -81,7 +82,8 @@ impl Facts {
         };
         let words = |error: &dyn std::fmt::Display| error.to_string();
         let me = i32::try_from(std::process::id()).unwrap_or(0);
-        // A thread's own death thaws it, but none is put at risk: an empty group tells as much.
+        // An empty group shows as much without putting a thread at risk, although a thread's own
+        // death would thaw it.
         let freezer = Freezer::for_children_of(me)
             .and_then(|freezer| freezer.freeze_and_see())
             .map_err(|error| words(&error));
@@ -97,18 +99,18 @@ impl Facts {
     }
 }
 
-/// No back end does it here.
+/// No back end can hold the reservation here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unsuitable {
-    /// The timetable is needed and cannot be.
+    /// A timetable is needed and cannot be followed.
     #[error("{because}; a timetable would do it, and cannot be followed here: {why}")]
     NoTimetable {
-        /// Why the kernel's reservations do not do.
+        /// The reason why the kernel's reservations are unsuitable.
         because: String,
-        /// What the timetable lacks.
+        /// The ability that the timetable lacks.
         why: String,
     },
-    /// Whoever is frozen must be in a group.
+    /// A frozen owner must be in a group.
     #[error(
         "a hard reservation by a timetable freezes its owner outside its slots, and that is not \
          possible here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
@@ -121,17 +123,17 @@ pub enum Unsuitable {
          or ask for a soft one; `punctual calibrate` measures what the wake-up takes here"
     )]
     TooCoarse {
-        /// What was asked for.
+        /// The requested reservation.
         reservation: Reservation,
-        /// What each slot is made longer by.
+        /// The time by which each slot is longer.
         allowance: Service,
-        /// The least budget that can be held.
+        /// The smallest budget that can be held.
         least: Service,
     },
-    /// Members of a process are found by its group.
+    /// The members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
-    /// Frozen, or lowered, its dispatcher could not start it again.
+    /// A process that is frozen or lowered together with its dispatcher could not be started again.
     #[error(
         "process {pid} follows the timetable itself, and stopping it would stop the one who starts it \
          again; reserve for its threads one by one (Subject::Thread, or Reserved::current in the \
@@ -143,12 +145,13 @@ pub enum Unsuitable {
     },
 }
 
-/// Chooses. SCHED_DEADLINE for one thread that keeps its budget, unpinned, hard, within the kernel's
-/// limits: it costs nothing and needs no dispatcher. Everything else is the timetable's.
+/// Chooses a back end. SCHED_DEADLINE is chosen for one thread that keeps its budget, unpinned,
+/// hard, within the kernel's limits: it costs nothing and needs no dispatcher. Everything else goes
+/// to the timetable.
 ///
-/// Never SCHED_DEADLINE for a *soft* reservation: by itself it throttles, and with
-/// SCHED_FLAG_RECLAIM a holder takes what nobody reserved before any ordinary program gets it, 95 %
-/// of a CPU, which is more than "what an ordinary program gets".
+/// SCHED_DEADLINE is never chosen for a *soft* reservation. By itself it throttles. With
+/// SCHED_FLAG_RECLAIM a holder takes all unreserved time before any ordinary program gets it, 95 %
+/// of a CPU, which is more than an ordinary program's part.
 pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
     let because = match not_the_kernel(wish, facts) {
         None => {
@@ -180,8 +183,8 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
     Ok(Choice { backend: Backend::Timetable, because })
 }
 
-/// Refuses a hard reservation whose slots, longer than its budget by `allowance`, could give more than a tenth
-/// above it.
+/// Refuses a hard reservation whose slots, longer than its budget by `allowance`, could give more
+/// than a tenth above it.
 pub(super) fn held_to_a_tenth(
     reservation: Reservation,
     enforcement: Enforcement,
@@ -195,7 +198,7 @@ pub(super) fn held_to_a_tenth(
     Err(Unsuitable::TooCoarse { reservation, allowance, least })
 }
 
-/// Why SCHED_DEADLINE does not do.
+/// Returns the reason why SCHED_DEADLINE is unsuitable, if it is.
 fn not_the_kernel(wish: Wish, facts: &Facts) -> Option<String> {
     match wish.kind {
         Kind::Process | Kind::Command => {
@@ -237,7 +240,7 @@ fn not_the_kernel(wish: Wish, facts: &Facts) -> Option<String> {
     Some(format!("SCHED_DEADLINE is not to be had ({refused})"))
 }
 
-/// Of the thread that a wish is for.
+/// Returns the kind and the process of a thread that is to hold a reservation.
 pub(super) fn kind_of(tid: thread::Tid) -> Option<(Kind, i32)> {
     let pid = process::process_of(tid)?;
     let kind = if tid == thread::current() { Kind::ThisThread } else { Kind::OtherThread };
@@ -314,7 +317,7 @@ mod tests {
         let soft = Wish { enforcement: Enforcement::Soft, ..wish() };
         let no_freezer = Facts { freezer: Err("no groups".into()), ..facts() };
         assert!(matches!(choose(command, &no_freezer), Err(Unsuitable::NoFreezer(_))));
-        // The calling thread needs no group to be soft.
+        // A soft reservation of the calling thread needs no group.
         assert!(choose(soft, &no_freezer).is_ok());
         let soft_command = Wish { kind: Kind::Command, ..soft };
         assert!(matches!(choose(soft_command, &no_freezer), Err(Unsuitable::NoGroup(_))));

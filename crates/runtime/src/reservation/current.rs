@@ -1,4 +1,4 @@
-//! The calling thread under a reservation, by either back end.
+//! A reservation of the calling thread, by either back end.
 
 use std::marker::PhantomData;
 
@@ -16,15 +16,16 @@ use super::kernel_offer;
 use super::reservations::{Reservations, Subject};
 
 enum By {
-    /// Undone when it is dropped, by the thread itself.
+    /// The thread itself undoes it when this is dropped.
     #[expect(dead_code, reason = "held for its drop")]
     Kernel(Restore),
     Timetable(Held),
 }
 
-/// A reservation of the thread that made this; as it was before when it is dropped.
+/// A reservation of the thread that created this. When this is dropped, the thread is scheduled as
+/// before.
 ///
-/// It cannot leave its thread: a thread leaves SCHED_DEADLINE only by itself.
+/// It cannot leave its thread: a thread can only leave SCHED_DEADLINE by itself.
 ///
 /// ```no_run
 /// use punctual_model::reservation::Enforcement;
@@ -50,29 +51,29 @@ pub struct Reserved {
     before_by: Option<Restore>,
     choice: Choice,
     reservation: Reservation,
-    /// When the period that runs began.
+    /// The beginning of the current period.
     period_start: Instant,
-    /// The thread's processor time then.
+    /// The thread's processor time at that beginning.
     before: Service,
     not_send: PhantomData<*const ()>,
 }
 
-/// What became of a wish of [`Adaptive`].
+/// The outcome of a decision of [`Adaptive`].
 #[derive(Debug)]
 pub enum Adapted {
-    /// It wished nothing.
+    /// It requested no change.
     Kept,
-    /// The reservation is another now.
+    /// The reservation was changed to this.
     Changed(Reservation),
-    /// It stays, because more does not fit.
+    /// The reservation stays, because more does not fit.
     Stayed(Refused),
 }
 
 impl Reserved {
-    /// Reserves for the calling thread. `exact`: it is to be held to its budget whatever it does.
+    /// Reserves for the calling thread. With `exact` it is held to its budget, whatever it does.
     ///
     /// # Errors
-    /// A [`Refused`]; then nothing was changed.
+    /// Returns a [`Refused`]; then nothing was changed.
     pub fn current(
         reservations: &Reservations,
         reservation: Reservation,
@@ -102,18 +103,19 @@ impl Reserved {
         Ok(Self { by, before_by, choice, reservation, period_start, before, not_send: PhantomData })
     }
 
-    /// X every Y.
+    /// Returns the budget and the period.
     pub fn reservation(&self) -> Reservation {
         self.reservation
     }
 
-    /// The back end and why it was chosen.
+    /// Returns the back end and the reason for it.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// When the first window that is promised starts (CLOCK_MONOTONIC); after a change, the first one
-    /// that has the new amount. `None` under SCHED_DEADLINE, whose windows the kernel does not tell.
+    /// Returns when the first promised window starts (CLOCK_MONOTONIC); after a change, the first
+    /// one that has the new amount. Returns `None` under SCHED_DEADLINE, because the kernel does
+    /// not report its windows.
     ///
     /// ```no_run
     /// # fn example(reserved: punctual_runtime::reservation::Reserved) {
@@ -127,18 +129,21 @@ impl Reserved {
         self.held().map(Held::since)
     }
 
-    /// The CPU whose timetable it is in. `None` under SCHED_DEADLINE, which may use every CPU.
+    /// Returns the CPU whose timetable it is in; `None` under SCHED_DEADLINE, which may use every
+    /// CPU.
     pub fn cpu(&self) -> Option<usize> {
         self.held().map(Held::cpu)
     }
 
-    /// Slots given so far. `None` under SCHED_DEADLINE, which keeps no count of its replenishments.
+    /// Returns the number of slots given so far; `None` under SCHED_DEADLINE, which keeps no count
+    /// of its replenishments.
     pub fn slots(&self) -> Option<u64> {
         self.held().map(Held::slots)
     }
 
-    /// How often the kernel refused to start or stop the thread; not zero means that the promise is
-    /// broken ([`Held::failures`]). `None` under SCHED_DEADLINE, where the kernel itself does both.
+    /// Returns how often the kernel refused to start or stop the thread. Any other number than zero
+    /// means that the promise is broken ([`Held::failures`]). Returns `None` under SCHED_DEADLINE,
+    /// where the kernel itself does both.
     pub fn failures(&self) -> Option<u64> {
         self.held().map(Held::failures)
     }
@@ -150,7 +155,7 @@ impl Reserved {
         }
     }
 
-    /// Sleeps until the next period begins, on a grid that does not drift. Its beginning
+    /// Sleeps until the next period begins, on a grid that does not drift. Returns its beginning
     /// (CLOCK_MONOTONIC).
     pub fn wait_for_next_period(&mut self) -> Instant {
         let (now, period) = (clock::now(), self.reservation.period());
@@ -161,21 +166,22 @@ impl Reserved {
         self.period_start
     }
 
-    /// Processor time that the thread used since this period began.
+    /// Returns the processor time that the thread used since this period began.
     pub fn used(&self) -> Service {
         clock::thread_cpu_time().saturating_sub(self.before)
     }
 
-    /// What is left of this period's budget.
+    /// Returns the rest of this period's budget.
     pub fn left(&self) -> Service {
         self.reservation.budget().saturating_sub(self.used())
     }
 
-    /// Another X every Y. A refusal leaves it as it is. Under SCHED_DEADLINE a refusal takes some
-    /// milliseconds, in which it is found out what would have been taken.
+    /// Changes the budget and the period. A refusal leaves the reservation as it is. Under
+    /// SCHED_DEADLINE a refusal takes some milliseconds, to find out the largest reservation that
+    /// the kernel would accept.
     ///
     /// # Errors
-    /// A [`Refused`].
+    /// Returns a [`Refused`].
     pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
         match &mut self.by {
             By::Kernel(_) => {
@@ -190,11 +196,12 @@ impl Reserved {
         Ok(())
     }
 
-    /// Tells `adaptive` how a pass went, and does what it wishes: admission has the last word.
+    /// Reports a pass to `adaptive` and tries the change that it decides: admission has the last
+    /// word.
     pub fn adapt(&mut self, adaptive: &mut Adaptive, used: Service, in_time: bool) -> Adapted {
         let mut decision = adaptive.pass(clock::now(), used, in_time);
         let mut refused = None;
-        // Twice at most: what is offered instead of a refused wish may be refused by then too.
+        // Twice at most: the offer in place of a refused change may be refused by then, too.
         for _ in 0..2 {
             let Decision::Change(wish) = decision else { break };
             match self.change(wish) {

@@ -1,8 +1,9 @@
 //! The thread that follows one CPU's timetable.
 //!
-//! It runs on that CPU above everything it dispatches, so when the timer of a slot's end fires, the
-//! owner is preempted, whatever it does; and while the dispatcher works nobody of its CPU runs, so
-//! freezing and lowering cannot be outrun. What decides is [`TableDispatcher`]; this only does it.
+//! It runs on that CPU above every owner that it dispatches. So when the timer of a slot's end
+//! fires, it preempts the owner in any case. While the dispatcher works, no owner of its CPU runs,
+//! so none can outrun freezing and lowering. [`TableDispatcher`] decides; this thread only carries
+//! the decisions out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,33 +23,33 @@ use punctual_trace::{Event, Sink};
 use super::mailbox::{Inbox, Ticket};
 use super::owner::Owner;
 
-/// What the dispatcher is told, and gives back.
+/// A message to the dispatcher, or a value that it gives back.
 pub(super) enum Message {
-    /// There is another owner.
+    /// Adds an owner.
     Join { name: u32, owner: Arc<Owner>, slots: Option<Slots> },
-    /// From then on it has another budget and period.
+    /// Gives an owner another budget and period from that instant on.
     Change { name: u32, asked: Reservation, from: Instant },
-    /// It is let go of at once.
+    /// Releases an owner at once.
     Leave { name: u32 },
-    /// Another table.
+    /// Follows another table.
     Follow { from: Instant, turns: Option<Turns> },
-    /// A time constraint was accepted.
+    /// Adds an accepted time constraint.
     Once { pending: Pending, owner: Arc<Owner>, left: Arc<AtomicU64>, given: Option<Given> },
-    /// It was done or given up at that instant.
+    /// Ends a time constraint that was done or given up at that instant.
     EndOnce { name: u32, at: Instant },
-    /// The thread ends.
+    /// Ends the thread.
     Stop,
 }
 
-/// Somebody who may be given the CPU.
+/// A thread or group that may be given the CPU.
 struct Known {
     name: u32,
     owner: Arc<Owner>,
-    /// What of a time constraint is left, for those who admit.
+    /// The time left to a time constraint, for admission.
     left: Option<Arc<AtomicU64>>,
-    /// Of an owner: what is told of its slots.
+    /// For an owner: the reporter of its slots.
     slots: Option<Slots>,
-    /// Of a time constraint: what is told of what it is given.
+    /// For a time constraint: the reporter of the time it is given.
     given: Option<Given>,
     ticket: Ticket,
 }
@@ -64,15 +65,15 @@ pub(super) struct Dispatcher {
     once: Vec<Known>,
     /// One for each table in `table_dispatcher`.
     tables: Vec<Ticket>,
-    /// Who has the CPU.
+    /// The one that has the CPU.
     current: Who,
-    /// What [`Guard::acted`] said last.
+    /// The last value of [`Guard::acted`].
     acted: u32,
     buffer: Box<[u8]>,
     events: Events,
 }
 
-/// Where events go, if anybody wants them.
+/// The queue for events, if they are wanted.
 struct Events(Option<Producer<Event>>);
 
 impl Sink for Events {
@@ -84,7 +85,7 @@ impl Sink for Events {
     }
 }
 
-/// The most owners, and time constraints, of one CPU.
+/// The largest number of owners, and of time constraints, of one CPU.
 pub(super) const MOST: usize = MOST_OWNERS;
 
 impl Dispatcher {
@@ -107,16 +108,17 @@ impl Dispatcher {
             once: Vec::with_capacity(MOST),
             tables: Vec::with_capacity(TableDispatcher::MOST_NEXT + 1),
             current: Who::Nobody,
-            // Written to, so that its pages are there: zeroes alone are given at the first touch.
+            // Filled with ones so that its pages exist: pages of zeroes are only allocated at the
+            // first touch.
             buffer: vec![1; 1 << 16].into_boxed_slice(),
             events: Events(events),
         }
     }
 
-    /// The thread's life.
+    /// Runs the thread until it is told to stop.
     pub(super) fn run(mut self) {
         loop {
-            // Before looking, so that what comes after is not slept over.
+            // Read before the messages, so that the sleep does not miss a later one.
             let seen = self.bell.rings();
             while let Some((ticket, message)) = self.inbox.take() {
                 if self.take(ticket, message) {
@@ -126,7 +128,7 @@ impl Dispatcher {
                 }
             }
             let step = self.table_dispatcher.at(clock::now());
-            // Before anybody is given a slot that somebody else was let loose in.
+            // Checked before a slot is given during which the guard has released another owner.
             let acted = self.guard.acted();
             if acted != self.acted {
                 self.acted = acted;
@@ -153,8 +155,8 @@ impl Dispatcher {
         }
     }
 
-    /// We, or the dispatcher of another CPU, were stopped, and the guard has let go of everybody: hard
-    /// owners are frozen and raised once more.
+    /// Freezes and raises the hard owners once more, after this dispatcher or that of another CPU
+    /// was stopped and the guard has released all owners.
     fn take_back(&mut self) {
         self.switch_to(Who::Nobody);
         for known in &self.owners {
@@ -162,7 +164,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether to end.
+    /// Handles a message; returns true if it is to end.
     fn take(&mut self, ticket: Ticket, message: Message) -> bool {
         match message {
             Message::Join { name, owner, slots } => {
@@ -187,7 +189,7 @@ impl Dispatcher {
             }
             Message::Follow { from, turns } => {
                 let carries = turns.is_some();
-                // Whoever sends waits until there is room.
+                // The sender waits until there is room.
                 if self.table_dispatcher.hand_over(from, turns).is_ok() && carries {
                     self.tables.push(ticket);
                     return false;
@@ -247,7 +249,7 @@ impl Dispatcher {
         if let Some(owner) = find(&self.owners, &self.once, self.current) {
             owner.stop(&mut self.buffer);
         }
-        // Whoever left, or has not joined yet, leaves its slot to everybody.
+        // An owner that left, or has not joined yet, leaves its slot free for other threads.
         if let Some(owner) = find(&self.owners, &self.once, who) {
             owner.start(&mut self.buffer);
         }
@@ -255,7 +257,8 @@ impl Dispatcher {
         self.current = who;
     }
 
-    /// A slot begins or ends: for this owner it does when it has been started, and before it is stopped.
+    /// Reports that a slot begins or ends. An owner's slot begins when the owner has been started,
+    /// and ends before it is stopped.
     fn tell(&mut self, who: Who, begins: bool) {
         if self.events.0.is_none() {
             return;

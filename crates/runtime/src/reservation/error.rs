@@ -1,4 +1,4 @@
-//! Why there is no reservation.
+//! The errors of reservations.
 
 use punctual_analysis::Refusal;
 use punctual_analysis::supply::NoRoom;
@@ -10,10 +10,10 @@ use thiserror::Error;
 use super::choose::Unsuitable;
 use super::kernel_offer::KernelOffer;
 
-/// Why no timetable can be followed on a CPU.
+/// The reason why no timetable can be followed on a CPU.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Another process has it.
+    /// Another process follows a timetable on it.
     #[error(
         "another process follows a timetable on CPU {cpu}; ask that one (the broker, if it is one; else \
          `ss -xlp` names who has @punctual-dispatcher-cpu-{cpu}), or choose another CPU"
@@ -27,10 +27,10 @@ pub enum StartError {
     Cpu {
         /// The CPU.
         cpu: usize,
-        /// Why.
+        /// The reason.
         error: AffinityError,
     },
-    /// The dispatcher has no priority.
+    /// The dispatcher got no real-time priority.
     #[error(transparent)]
     Class(#[from] SchedError),
     /// The dispatcher ended.
@@ -39,15 +39,16 @@ pub enum StartError {
         /// The CPU.
         cpu: usize,
     },
-    /// No thread, no guard, or no socket.
+    /// A thread, the guard, or the socket could not be created.
     #[error("no dispatcher: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// Why a reservation is not given, or not changed.
+/// The reason why a reservation is not given, or not changed.
 #[derive(Debug, Error)]
 pub enum Refused {
-    /// It does not fit beside what is reserved. Of several CPUs the one that came nearest.
+    /// It does not fit beside what is reserved. If several CPUs were tried, this is the one that
+    /// came nearest.
     #[error("CPU {cpu}: {refusal}")]
     DoesNotFit {
         /// The CPU.
@@ -60,18 +61,18 @@ pub enum Refused {
     NoRoom {
         /// The CPU.
         cpu: usize,
-        /// What would fit.
+        /// The constraints that would fit.
         refusal: NoRoom,
     },
-    /// No back end does what was asked here.
+    /// No back end can do this here.
     #[error(transparent)]
     Unsuitable(#[from] Unsuitable),
     /// The kernel has no bandwidth left for its own reservation.
     #[error("{error}; {offer}")]
     NoBandwidth {
-        /// What it said.
+        /// The kernel's answer.
         error: SchedError,
-        /// What it would have taken.
+        /// The reservation that the kernel would have accepted.
         offer: KernelOffer,
     },
     /// The kernel refused a class, or its own reservation for another reason.
@@ -89,13 +90,13 @@ pub enum Refused {
          can hold it"
     )]
     AlreadyReserved {
-        /// Who.
+        /// The thread.
         thread: Tid,
     },
-    /// It has ended, or was never there.
+    /// The owner has ended, or never existed.
     #[error("the owner of the reservation has ended")]
     Gone,
-    /// A bound of the dispatcher.
+    /// A bound of the dispatcher was reached.
     #[error(
         "there are {most} reservations or time constraints on this CPU already, and no more fit"
     )]
@@ -103,7 +104,7 @@ pub enum Refused {
         /// The bound.
         most: usize,
     },
-    /// Of a file, a child or the guard.
+    /// An error of a file, a child or the guard.
     #[error("the owner cannot be held: {0}")]
     Io(#[from] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! A reservation by timetable that stands.
+//! A reservation by timetable that is in force.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -15,15 +15,16 @@ use super::lane::{Lane, locked};
 use super::owner::{Hold, Owner};
 use super::room::Room;
 
-/// How long the dispatcher may take to let go of an owner.
+/// The longest time that the dispatcher may take to release an owner.
 pub(super) const LETTING_GO: Duration = Duration::from_secs(5);
 
-/// A reservation that stands until this is dropped; then its owner is an ordinary program again
-/// (SCHED_OTHER), all its threads with the CPUs that its first thread had, in the group it was in.
+/// A reservation that is in force until this is dropped. Then its owner is an ordinary program
+/// again (SCHED_OTHER), all its threads with the CPUs that its first thread had, in the group it
+/// was in.
 pub struct Held {
     lane: Arc<Mutex<Lane>>,
     owner: Arc<Owner>,
-    /// In the timetable, once it is in it.
+    /// The owner's name in the timetable, once it is in it.
     name: Option<u32>,
     reservation: Option<Reservation>,
     since: Instant,
@@ -35,7 +36,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Of an owner that is not in the timetable yet.
+    /// Creates one for an owner that is not in the timetable yet.
     pub(super) fn new(
         lane: Arc<Mutex<Lane>>,
         hold: Hold,
@@ -57,14 +58,14 @@ impl Held {
         (self.name, self.reservation, self.since) = (Some(name), Some(reservation), from);
     }
 
-    /// All threads, and those made while we look, to the timetable's CPU.
+    /// Pins all threads, and those created meanwhile, to the timetable's CPU.
     pub(super) fn pin(&self) -> Result<(), Refused> {
         let cpu = locked(&self.lane).cpu();
         for _ in 0..16 {
             let threads = self.threads();
             let is_loose = |tid: &Tid| {
                 let cpus = thread::affinity_of(*tid);
-                // None at all: it has ended meanwhile.
+                // No CPU at all means that the thread has ended meanwhile.
                 !cpus.is_empty() && cpus != [cpu]
             };
             let loose: Vec<Tid> = threads.into_iter().filter(is_loose).collect();
@@ -73,7 +74,7 @@ impl Held {
             }
             for tid in loose {
                 let pinned = process::pin(tid, &[cpu]);
-                // One that ended meanwhile needs none.
+                // A thread that ended meanwhile needs none.
                 if let (Err(errno), true) = (pinned, sched::get(tid).is_ok()) {
                     return Err(std::io::Error::from(errno).into());
                 }
@@ -90,36 +91,37 @@ impl Held {
         }
     }
 
-    /// X every Y.
+    /// Returns the budget and the period.
     pub fn reservation(&self) -> Reservation {
         self.reservation.expect("set before anybody gets it")
     }
 
-    /// The back end and why it was chosen.
+    /// Returns the back end and the reason for it.
     pub fn choice(&self) -> &Choice {
         debug_assert_eq!(self.choice.backend, Backend::Timetable);
         &self.choice
     }
 
-    /// Its number in the events of [`Reservations::drain`](super::Reservations::drain): no other of this
-    /// process has it.
+    /// Returns its number in the events of [`Reservations::drain`](super::Reservations::drain),
+    /// which is unique in this process.
     pub fn task(&self) -> u32 {
         self.owner.task
     }
 
-    /// The CPU whose timetable it is in.
+    /// Returns the CPU whose timetable it is in.
     pub fn cpu(&self) -> usize {
         locked(&self.lane).cpu()
     }
 
-    /// The first window that is promised starts here (CLOCK_MONOTONIC); after a change, the first one
-    /// that has the new amount.
+    /// Returns when the first promised window starts (CLOCK_MONOTONIC); after a change, the first
+    /// one that has the new amount.
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// Processor time used since it was admitted, in its slots and, if it is soft, outside. `None`
-    /// where the kernel keeps no account of it (a group of version 1, a thread that has ended).
+    /// Returns the processor time used since it was admitted, in its slots and, if it is soft,
+    /// outside. Returns `None` where the kernel keeps no account of it (a group of version 1, a
+    /// thread that has ended).
     pub fn used(&self) -> Option<Service> {
         Some(self.used_in_all()?.saturating_sub(self.used_before))
     }
@@ -134,9 +136,10 @@ impl Held {
         }
     }
 
-    /// What of [`used`](Self::used) was used in its slots: of a hard one all, of a soft group what the
-    /// dispatcher read at their beginnings and ends. `None` where the kernel keeps no account of it,
-    /// and for a single soft thread. After a [`change`](Self::change) the sum over both amounts.
+    /// Returns the part of [`used`](Self::used) that was used in its slots: for a hard owner all of
+    /// it, for a soft group the time that the dispatcher read at their beginnings and ends. Returns
+    /// `None` where the kernel keeps no account of it, and for a single soft thread. After a
+    /// [`change`](Self::change) it is the sum over both amounts.
     pub fn used_inside(&self) -> Option<Service> {
         match self.owner.hold() {
             Hold::Group { enforcement: Enforcement::Hard, .. } => self.used(),
@@ -144,7 +147,8 @@ impl Held {
         }
     }
 
-    /// The processes that are held: ids, of which each may end at any time. Of a single thread none.
+    /// Returns the ids of the processes that are held, each of which may end at any time; none for
+    /// a single thread.
     pub fn processes(&self) -> Vec<i32> {
         match self.owner.hold() {
             Hold::Group { freezer, .. } if !freezer.group().is_threaded() => {
@@ -154,23 +158,24 @@ impl Held {
         }
     }
 
-    /// Slots given so far.
+    /// Returns the number of slots given so far.
     pub fn slots(&self) -> u64 {
         self.owner.slots.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// How often the kernel refused to start or stop the owner. Not zero means that the promise is
-    /// broken: somebody removed its group, took our rights away, or keeps its group from real-time time
-    /// (RT_GROUP_SCHED).
+    /// Returns how often the kernel refused to start or stop the owner. Any other number than zero
+    /// means that the promise is broken: its group was removed, this process lost its rights, or
+    /// the group has no real-time time (RT_GROUP_SCHED).
     pub fn failures(&self) -> u64 {
         self.owner.refused.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Another X every Y. Over the change the weaker of both holds: the smaller budget in each window
-    /// of the longer period. May wait for up to some periods. A refusal leaves it as it is.
+    /// Changes the budget and the period. Over the change the weaker of both holds: the smaller
+    /// budget in each window of the longer period. May wait for up to some periods. A refusal
+    /// leaves the reservation as it is.
     ///
     /// # Errors
-    /// A [`Refused`].
+    /// Returns a [`Refused`].
     pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
         let name = self.name.ok_or(Refused::Gone)?;
         let mut lane = locked(&self.lane);
@@ -195,17 +200,19 @@ impl Drop for Held {
             self.cpus.clone()
         };
         for tid in self.threads() {
-            // Whoever has ended needs nothing; that a CPU went offline meanwhile is not ours.
+            // A thread that has ended needs nothing, and a CPU that went offline meanwhile is not
+            // our concern.
             let _ = process::pin(tid, &cpus);
         }
         if let Hold::Group { freezer, .. } = self.owner.hold() {
             let _ = freezer.thaw();
             for tid in freezer.group().threads() {
-                // Once more: a thread that was being made kept the priority of its maker.
+                // Lowered once more: a thread that was being created kept the priority of its
+                // creator.
                 let _ = process::lower(tid);
             }
             let gone = freezer.group().dissolve().is_ok();
-            // One that would not go stays under guard.
+            // A group that cannot be removed stays under guard.
             if let (Some(place), true) = (self.place, gone) {
                 self.guard.forget(place);
             }

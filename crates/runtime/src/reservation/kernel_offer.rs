@@ -1,4 +1,5 @@
-//! What the kernel would still reserve, when it has refused for want of bandwidth.
+//! The reservation that the kernel would still accept after it has refused one for want of
+//! bandwidth.
 
 use std::fmt;
 
@@ -6,25 +7,25 @@ use punctual_linux::host;
 use punctual_linux::sched::{self, Class, KernelLimits, LEAST_BUDGET, SchedError};
 use punctual_model::{Duration, Reservation, Service};
 
-/// Amounts are offered in whole microseconds.
+/// The grain of offers, in nanoseconds: whole microseconds.
 const GRAIN: u64 = 1_000;
 
-/// What of a refused reservation the kernel would have taken at that moment: other threads' requests
-/// can take it before anybody asks for it.
+/// The reservations that the kernel would have accepted in place of a refused one at that moment.
+/// Other threads' requests can take the bandwidth before the offer is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelOffer {
-    /// The largest budget for the period that was asked for; `None` if none would be taken, or if it
-    /// could not be found out.
+    /// The largest budget for the requested period; `None` if the kernel would accept none, or if
+    /// it could not be found out.
     pub largest_budget: Option<Reservation>,
-    /// The shortest period for the budget that was asked for; as above.
+    /// The shortest period for the requested budget; `None` as above.
     pub shortest_period: Option<Reservation>,
 }
 
 impl KernelOffer {
-    /// Finds it out for a thread that was refused `asked`: from what a scratch thread is given
-    /// ([`host::largest_budget`]), from the kernel's limits on budgets and periods, and by a scratch
-    /// thread that tries each offer. Takes some milliseconds, in which others may be refused for a
-    /// moment; [`sched::set`] asks again for longer than that.
+    /// Finds the offer for a thread that was refused `asked`: from the reservation that a scratch
+    /// thread gets ([`host::largest_budget`]), from the kernel's limits on budgets and periods, and
+    /// by a scratch thread that tries each offer. Takes some milliseconds, in which other threads
+    /// may be refused for a moment; [`sched::set`] retries for longer than that.
     ///
     /// ```no_run
     /// use punctual_runtime::reservation::KernelOffer;
@@ -36,8 +37,8 @@ impl KernelOffer {
         Self::beside(asked, None)
     }
 
-    /// The same for one that holds `held` by the kernel already. Only what goes beyond it is tried:
-    /// what the thread holds is its own.
+    /// Finds the offer for a thread that already holds `held` from the kernel. Only the excess over
+    /// it is tried: the thread keeps what it holds.
     fn beside(asked: Reservation, held: Option<Reservation>) -> Self {
         let limits = KernelLimits::read();
         let longest = limits.longest_period;
@@ -69,12 +70,12 @@ impl fmt::Display for KernelOffer {
     }
 }
 
-/// Whether a scratch thread is given it.
+/// Returns whether a scratch thread gets the reservation.
 fn would_take(offer: Reservation) -> bool {
     sched::try_out(Class::Deadline { reservation: offer, reset_on_fork: true }).is_ok()
 }
 
-/// What one thread may have of a CPU: what is free, and what it holds.
+/// The share of a CPU that one thread can have: the free part and the part that it holds.
 struct Share {
     free: Service,
     of: Duration,
@@ -82,7 +83,7 @@ struct Share {
 }
 
 impl Share {
-    /// The largest budget in whole microseconds, if the kernel could enforce it.
+    /// Returns the largest budget in whole microseconds, if the kernel could enforce it.
     fn budget_for(&self, period: Duration) -> Option<Reservation> {
         let part = |budget: Service, of: Duration| {
             u128::from(budget.as_nanos()) * u128::from(period.as_nanos())
@@ -95,7 +96,7 @@ impl Share {
         if budget < LEAST_BUDGET { None } else { Reservation::new(budget, period).ok() }
     }
 
-    /// The shortest period in whole microseconds in which it has this budget.
+    /// Returns the shortest period in whole microseconds that allows this budget.
     fn period_for(&self, budget: Service) -> Option<Reservation> {
         let enough = |micros: u64| {
             let period = Duration::from_nanos(micros.checked_mul(GRAIN)?);
@@ -104,7 +105,7 @@ impl Share {
         };
         let (mut short, mut long) = (0, self.of.as_nanos() / GRAIN);
         enough(long)?;
-        // What a period gives never falls with its length.
+        // The budget of a period never falls with its length.
         while long - short > 1 {
             let middle = short + (long - short) / 2;
             if enough(middle).is_some() {
@@ -116,7 +117,8 @@ impl Share {
         Reservation::new(budget, enough(long)?).ok()
     }
 
-    /// What of `offer` is more than it holds, as a reservation; `None` if nothing is.
+    /// Returns the excess of `offer` over the held reservation, as a reservation; `None` if there
+    /// is none.
     fn beyond(&self, offer: Reservation) -> Option<Reservation> {
         let Some(held) = self.held else { return Some(offer) };
         let of_held = u128::from(held.budget().as_nanos()) * u128::from(offer.period().as_nanos())
@@ -127,7 +129,7 @@ impl Share {
     }
 }
 
-/// A refusal of the kernel, with an offer if it was for want of bandwidth.
+/// Turns a refusal of the kernel into ours, with an offer if it was for want of bandwidth.
 pub(super) fn refused(
     error: SchedError,
     asked: Reservation,

@@ -1,4 +1,4 @@
-//! One CPU: who reserved what of it, and the thread that follows its timetable.
+//! One CPU: its reservations, and the thread that follows its timetable.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -22,33 +22,33 @@ use punctual_trace::Event;
 use punctual_trace::constraint::{Answer, Asked, Given};
 use punctual_trace::slots::Slots;
 
-use super::asked::Log;
 use super::dispatcher::{Dispatcher, MOST, Message};
 use super::error::{Refused, StartError};
 use super::mailbox::{Outbox, mailbox};
 use super::owner::{DISPATCHER, Owner};
+use super::requests::Log;
 use super::settings::Settings;
 
-/// How long before it counts the dispatcher hears of a new table.
+/// The time that the dispatcher is told of a new table in advance.
 const NOTICE: Duration = Duration::from_millis(2);
 
-/// A pause for a dispatcher that has no slot free.
+/// The pause before sending again to a dispatcher that has no slot free.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A time constraint that stands, as those who admit see it.
+/// A time constraint in force, as admission sees it.
 struct Standing {
     name: u32,
     asked: TimeConstraint,
     left: Arc<AtomicU64>,
 }
 
-/// The CPU.
+/// One CPU.
 pub(super) struct Lane {
     cpu: usize,
     allowance: Service,
-    /// As analysis counts CPUs.
+    /// The CPU's number in `analysis`.
     number: u16,
-    /// What is reserved, by names that are also those of its owners in the slots.
+    /// The admitted reservations, by the names that their owners have in the slots.
     system: System<u32>,
     next_name: u32,
     /// The newest table, and from when on it is followed.
@@ -58,11 +58,11 @@ pub(super) struct Lane {
     outbox: Outbox<Message>,
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
-    /// Held so that no other process dispatches this CPU: two who each think that it is theirs would
-    /// give away twice what there is.
+    /// Held so that no other process dispatches this CPU: two processes that both think it is
+    /// theirs would give away its time twice.
     _claim: UnixListener,
     events: Consumer<Event>,
-    asked: Log,
+    requests: Log,
 }
 
 impl Lane {
@@ -70,7 +70,7 @@ impl Lane {
         cpu: usize,
         settings: &Settings,
         guard: Arc<Guard>,
-        asked: Log,
+        requests: Log,
     ) -> Result<Self, StartError> {
         let claim = claim(cpu)?;
         // Linux has no more CPUs than that.
@@ -86,7 +86,7 @@ impl Lane {
         let body = move || {
             let entered = enter(cpu);
             let may_run = entered.is_ok();
-            // The other end waits for exactly this message.
+            // The receiver waits for exactly this message.
             let _ = ready_tx.send(entered);
             drop(ready_tx);
             if may_run {
@@ -109,7 +109,7 @@ impl Lane {
             thread: Some(thread),
             _claim: claim,
             events,
-            asked,
+            requests,
         })
     }
 
@@ -131,7 +131,7 @@ impl Lane {
         self.system.followed_ppm(self.number)
     }
 
-    /// Whether `asked` would be admitted now.
+    /// Returns whether `asked` would be admitted now.
     pub(super) fn would_admit(&self, asked: Reservation) -> Result<(), Refused> {
         let standing = self.standing();
         let joining = self.joining(asked, &standing);
@@ -140,7 +140,8 @@ impl Lane {
         outcome.map(|_| ()).map_err(|refused| self.refused(refused))
     }
 
-    /// Admits `asked`, for an owner that is still to [`join`](Self::join): its name, and from when on it counts.
+    /// Admits `asked` for an owner that is still to [`join`](Self::join). Returns its name, and
+    /// from when on it counts.
     pub(super) fn admit(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
         self.settle();
         let (name, standing) = (self.next_name, self.standing());
@@ -151,8 +152,9 @@ impl Lane {
         Ok((name, self.follow_for(name)?))
     }
 
-    /// Admits all of `asked`, at least one, for owners that begin together, while nothing is reserved yet: the name
-    /// of the first, which those of the others follow, and from when on they count.
+    /// Admits all of `asked`, at least one, for owners that begin together, while nothing is
+    /// reserved yet. Returns the name of the first, which the names of the others follow, and from
+    /// when on they count.
     pub(super) fn admit_together(
         &mut self,
         asked: &[Reservation],
@@ -174,8 +176,9 @@ impl Lane {
         Ok((first, self.follow_for(first)?))
     }
 
-    /// Gives what was admitted as `name`, from `from` on, to `owner`: from when on it has it. The table is followed
-    /// by then: who is frozen by joining may be ourselves, and only a table thaws us again.
+    /// Gives the reservation that was admitted as `name`, from `from` on, to `owner`. Returns from
+    /// when on the owner has it. The table is followed by then: joining may freeze this very
+    /// process, and only a table thaws it again.
     pub(super) fn join(
         &mut self,
         name: u32,
@@ -184,7 +187,7 @@ impl Lane {
         owner: Arc<Owner>,
     ) -> Instant {
         let now = clock::now();
-        // Whoever comes later hears of it later, and gets no slot that has begun.
+        // A later owner is announced to the dispatcher later, and gets no slot that has begun.
         let later = || self.system.joins_at(name, now + NOTICE).unwrap_or(from);
         let from = if from >= now { from } else { later() };
         let slots = Some(Slots::new(owner.task, asked, from));
@@ -192,7 +195,7 @@ impl Lane {
         from
     }
 
-    /// Whether nothing is reserved.
+    /// Returns whether nothing is reserved.
     pub(super) fn is_empty(&self) -> bool {
         self.system.continuing(self.number).next().is_none()
     }
@@ -221,7 +224,7 @@ impl Lane {
         self.events.lost()
     }
 
-    /// Lets go of it at once: what its slots would have been is everybody's.
+    /// Releases an owner at once: other work may use the time of its slots.
     pub(super) fn release(&mut self, name: u32) {
         self.send(Message::Leave { name });
         self.settle();
@@ -230,15 +233,16 @@ impl Lane {
         }
     }
 
-    /// Whether `asked` would be accepted now.
+    /// Returns whether `asked` would be accepted now.
     pub(super) fn would_begin(&self, asked: TimeConstraint) -> Result<(), Refused> {
-        let heard = clock::now() + NOTICE;
-        let asked = TimeConstraint { start: asked.start.max(heard), ..asked };
-        let outcome = self.system.has_room(self.number, asked, &self.standing(), heard);
+        let known = clock::now() + NOTICE;
+        let asked = TimeConstraint { start: asked.start.max(known), ..asked };
+        let outcome = self.system.has_room(self.number, asked, &self.standing(), known);
         outcome.map_err(|refusal| Refused::NoRoom { cpu: self.cpu, refusal })
     }
 
-    /// A time constraint for the calling thread, which is `owner`: its name. Events call it `job`.
+    /// Begins a time constraint for the calling thread, which is `owner`. Returns its name. Events
+    /// name it `job`.
     pub(super) fn begin(
         &mut self,
         asked: TimeConstraint,
@@ -246,12 +250,12 @@ impl Lane {
         owner: Arc<Owner>,
     ) -> Result<u32, Refused> {
         let now = clock::now();
-        // One that is over may still be held: the dispatcher keeps it until it is ended.
+        // A constraint that is over may still be held: the dispatcher keeps it until it is ended.
         if self.once.len() >= MOST {
             return Err(Refused::TooMany { most: MOST });
         }
         self.would_begin(asked)?;
-        // What is asked counts from when the dispatcher knows of it.
+        // The request counts from when the dispatcher knows of it.
         let start = asked.start.max(now + NOTICE);
         let asked = TimeConstraint { start, ..asked };
         let name = self.next_once;
@@ -261,10 +265,10 @@ impl Lane {
         let pending = Pending { name, start, deadline, left: estimate };
         self.once.push(Standing { name, asked, left: Arc::clone(&left) });
         let answer = Answer::Granted;
-        let told = Asked { at: clock::now(), job, start, estimate, deadline, answer };
-        // Before anything happens to it.
-        self.asked.tell(thread::current(), told);
-        let given = self.asked.is_on().then(|| Given::new(told));
+        let request = Asked { at: clock::now(), job, start, estimate, deadline, answer };
+        // Recorded before anything happens to it.
+        self.requests.record(thread::current(), request);
+        let given = self.requests.is_on().then(|| Given::new(request));
         self.send(Message::Once { pending, owner, left, given });
         Ok(name)
     }
@@ -274,13 +278,13 @@ impl Lane {
         self.send(Message::EndOnce { name, at: clock::now() });
     }
 
-    /// Asks for the timetable from as soon as the dispatcher can hear of it.
+    /// Returns a request to join the timetable as soon as the dispatcher can know of it.
     fn joining<'a>(&self, reservation: Reservation, standing: &'a [TimeConstraint]) -> Request<'a> {
         let earliest = clock::now() + NOTICE;
         Request::Joining(Joining { reservation, cpu: self.number, earliest, standing })
     }
 
-    /// Follows the table that holds `name` now: from when on.
+    /// Makes the dispatcher follow the table that now holds `name`. Returns from when on.
     fn follow_for(&mut self, name: u32) -> Result<Instant, Refused> {
         let handover = self.system.handover(name).ok_or(Refused::Gone)?;
         debug_assert_eq!(handover.owner, name, "both are counted alike");
@@ -297,7 +301,7 @@ impl Lane {
         self.send(Message::Follow { from, turns });
     }
 
-    /// One change at a time: until the last one counts.
+    /// Waits until the last change counts: there is one change at a time.
     fn settle(&self) {
         if let Some((from, _)) = &self.newest {
             clock::sleep_until(*from);
@@ -307,7 +311,7 @@ impl Lane {
     fn send(&mut self, message: Message) {
         let mut message = message;
         while let Err(back) = self.outbox.send(message) {
-            // Without a dispatcher there is never room; the guard lets go of what it held.
+            // Without a dispatcher there is never room; the guard releases what it held.
             if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
                 return;
             }
@@ -337,7 +341,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, it said so then.
+            // The thread does not panic; if it did, the panic was printed then.
             let _ = thread.join();
         }
     }
@@ -345,14 +349,15 @@ impl Drop for Lane {
 
 fn enter(cpu: usize) -> Result<(), StartError> {
     thread::pin_to(cpu).map_err(|error| StartError::Cpu { cpu, error })?;
-    // Before Linux 6.12 a real-time thread's futex(2) is late by its slack as well, 50 µs by default.
+    // Before Linux 6.12 a real-time thread's futex(2) is late by its slack as well, 50 µs by
+    // default.
     thread::set_timer_slack(Duration::from_nanos(1));
     sched::set(thread::current(), Class::Fifo { priority: DISPATCHER })
         .map_err(|error: SchedError| StartError::Class(error))
 }
 
-/// An abstract name (unix(7)): the kernel gives it back when the process ends, however it ends. It is
-/// one for each network namespace, and any user may take it.
+/// Claims an abstract name (unix(7)): the kernel gives it back when the process ends, however it
+/// ends. There is one for each network namespace, and any user may take it.
 fn claim(cpu: usize) -> Result<UnixListener, StartError> {
     let name = SocketAddr::from_abstract_name(format!("punctual-dispatcher-cpu-{cpu}"))?;
     UnixListener::bind_addr(&name).map_err(|error| match error.kind() {
@@ -362,6 +367,6 @@ fn claim(cpu: usize) -> Result<UnixListener, StartError> {
 }
 
 pub(super) fn locked(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
-    // Whoever panicked in it left numbers that are whole; the tables themselves are the dispatcher's.
+    // A panic inside leaves whole numbers; the tables themselves are the dispatcher's.
     lane.lock().unwrap_or_else(PoisonError::into_inner)
 }

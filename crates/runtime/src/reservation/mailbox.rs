@@ -1,24 +1,25 @@
-//! Messages to the dispatcher, and what it no longer needs back from it.
+//! Messages to the dispatcher, and values that it no longer needs and gives back.
 //!
-//! The dispatcher may meet any lock in the hands of a thread that it has just stopped, the memory
-//! allocator's among them. So it takes none, allocates nothing and frees nothing: a message lies in a
-//! slot, only the slot's number goes through the queue, and what the dispatcher is done with goes back
-//! in the same slot. A slot belongs to one side at a time, so its own lock is always free.
+//! The dispatcher could meet any lock in the hands of a thread that it has just stopped, the memory
+//! allocator's among them. So it takes no lock, allocates nothing and frees nothing. A message lies
+//! in a slot, only the slot's number goes through the queue, and a value that the dispatcher is
+//! done with goes back in the same slot. A slot belongs to one side at a time, so its own lock is
+//! always free.
 
 use std::sync::{Arc, Mutex};
 
 use punctual_ring::spsc::{self, Consumer, Producer};
 
-/// Messages and things that the dispatcher holds, at a time.
+/// The number of messages and values that the dispatcher can hold at a time.
 pub(super) const SLOTS: usize = 256;
 
 type Slots<T> = Arc<[Mutex<Option<T>>]>;
 
-/// The dispatcher's right to give one thing back.
+/// The dispatcher's right to give one value back.
 #[derive(Debug)]
 pub(super) struct Ticket(u32);
 
-/// The end of those who ask.
+/// The senders' end.
 pub(super) struct Outbox<T> {
     slots: Slots<T>,
     free: Vec<u32>,
@@ -43,19 +44,19 @@ pub(super) fn mailbox<T: Send>() -> (Outbox<T>, Inbox<T>) {
 }
 
 impl<T> Outbox<T> {
-    /// Sends `message`; the caller rings. Frees what came back.
+    /// Sends `message`; the caller rings the bell. Frees the values that came back.
     ///
     /// # Errors
-    /// The message, if the dispatcher holds as many things as it may.
+    /// Returns the message if the dispatcher holds as many values as it can.
     pub(super) fn send(&mut self, message: T) -> Result<(), T> {
         self.collect();
         let Some(at) = self.free.pop() else { return Err(message) };
-        // Ours while its number is in `free`: nobody else looks at it.
+        // The slot is ours while its number is in `free`: the dispatcher does not look at it.
         match self.slots[at as usize].try_lock() {
             Ok(mut slot) => *slot = Some(message),
             Err(_) => return Err(message),
         }
-        // There are as many places as slots.
+        // The queue has as many places as there are slots.
         self.to.push(at);
         Ok(())
     }
@@ -71,14 +72,14 @@ impl<T> Outbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// The next message, and the right to give one thing back for it.
+    /// Takes out the next message, and the right to give one value back for it.
     pub(super) fn take(&mut self) -> Option<(Ticket, T)> {
         let at = self.from.pop()?;
         let message = self.slots[at as usize].try_lock().ok()?.take()?;
         Some((Ticket(at), message))
     }
 
-    /// Ends what the ticket stands for; `thing` is freed on the other side.
+    /// Uses up the ticket; `thing` is freed on the other side.
     pub(super) fn give_back(&mut self, ticket: Ticket, thing: Option<T>) {
         if let Ok(mut slot) = self.slots[ticket.0 as usize].try_lock() {
             *slot = thing;

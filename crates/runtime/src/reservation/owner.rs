@@ -1,8 +1,9 @@
-//! Whom the dispatcher gives slots to, and how it starts and stops them.
+//! The owners to which the dispatcher gives slots: starts and stops them.
 //!
 //! In its slot an owner is at SCHED_FIFO [`IN_SLOT`], above every upcall, because admission counts
-//! reservations as interference to them. Outside, a *soft* owner is an ordinary program, a *hard* one
-//! is frozen. Everything here that the dispatcher calls allocates nothing and takes no lock.
+//! reservations as interference to them. Outside, a *soft* owner is an ordinary program, and a
+//! *hard* one is frozen. Everything here that the dispatcher calls allocates nothing and takes no
+//! lock.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -19,25 +20,26 @@ use punctual_model::reservation::Enforcement;
 /// The SCHED_FIFO priority of an owner in its slot: above [`crate::level_order::RUNNING`], 80.
 pub const IN_SLOT: u8 = 88;
 
-/// The dispatcher's own: above every owner's, so that it preempts them when its timer fires.
+/// The dispatcher's own priority: above every owner's, so that it preempts them when its timer
+/// fires.
 pub const DISPATCHER: u8 = 90;
 
-/// What is started and stopped.
+/// The threads that are started and stopped.
 #[derive(Debug)]
 pub(super) enum Hold {
     /// One thread of this process, which can only be soft.
     Thread {
         /// Its id, which is its own as long as `alive` can be read.
         tid: Tid,
-        /// A file of its folder in /proc: reading it fails once that very thread has ended, whoever
-        /// has its id by then.
+        /// A file of its folder in /proc: reading it fails once that very thread has ended, even if
+        /// another thread has its id by then.
         alive: File,
     },
     /// All threads of a group.
     Group {
         /// The group.
         freezer: Freezer,
-        /// Frozen outside its slots.
+        /// Whether the group is frozen outside its slots.
         enforcement: Enforcement,
     },
 }
@@ -45,12 +47,12 @@ pub(super) enum Hold {
 /// The next number in events.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A number in events that nobody else of this process has.
+/// Returns a number for events that is unique in this process.
 pub(super) fn next_number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Its slot is over.
+/// Marks that its slot is over.
 const NO_SLOT: u64 = u64::MAX;
 
 /// An owner, seen by its holder and by the dispatcher.
@@ -59,17 +61,17 @@ pub(super) struct Owner {
     hold: Hold,
     /// Its number in events.
     pub(super) task: u32,
-    /// Slots that it was given.
+    /// The number of slots that it was given.
     pub(super) slots: AtomicU64,
-    /// Of a soft group: what tells how much it used in its slots.
+    /// For a soft group: the meter of the time that it used.
     meter: Option<Meter>,
-    /// What the meter said when its slot began, and [`NO_SLOT`] outside, in ns.
+    /// The meter's reading when its slot began, in ns; [`NO_SLOT`] outside.
     at_start: AtomicU64,
-    /// What it used in its slots, in ns.
+    /// The time that it used in its slots, in ns.
     inside: AtomicU64,
-    /// Times that the kernel refused to start or stop it.
+    /// The number of times that the kernel refused to start or stop it.
     pub(super) refused: AtomicU64,
-    /// Rung when the dispatcher has let go of it for good.
+    /// Rung when the dispatcher has released it for good.
     pub(super) gone: Bell,
 }
 
@@ -91,8 +93,8 @@ impl Owner {
         }
     }
 
-    /// What a soft group used in its slots, the one that may be running included; none if the kernel
-    /// keeps no account of it.
+    /// Returns the time that a soft group used in its slots, the current one included; `None` if
+    /// the kernel keeps no account of it.
     pub(super) fn used_inside(&self) -> Option<Service> {
         let used = self.meter.as_ref()?.read()?;
         let running = match self.at_start.load(Ordering::Relaxed) {
@@ -102,8 +104,8 @@ impl Owner {
         Some(Service::from_nanos(self.inside.load(Ordering::Relaxed)) + running)
     }
 
-    /// Its members may use only the dispatcher's CPU, and that is the dispatcher's at this moment: so
-    /// none of them runs, and the account is complete.
+    /// Reads the meter. The owner's threads may use only the dispatcher's CPU, and the dispatcher
+    /// has that at this moment: so none of them runs, and the account is complete.
     fn read_meter(&self) -> Option<u64> {
         self.meter.as_ref()?.read().map(Service::as_nanos)
     }
@@ -124,22 +126,22 @@ impl Owner {
         &self.hold
     }
 
-    /// Before its first slot.
+    /// Prepares the owner before its first slot.
     pub(super) fn join(&self, buffer: &mut [u8]) {
         if let Hold::Group { freezer, enforcement: Enforcement::Hard } = &self.hold {
             self.count(freezer.freeze().is_ok());
-            // What they make later begins with their priority and in their group.
+            // Threads that they create later begin with their priority and in their group.
             self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT));
         }
     }
 
-    /// Its slot begins.
+    /// Begins its slot.
     pub(super) fn start(&self, buffer: &mut [u8]) {
         self.slots.fetch_add(1, Ordering::Relaxed);
         match &self.hold {
             Hold::Thread { tid, alive } => {
-                if lives(alive) {
-                    // What it makes is not what was reserved for.
+                if is_alive(alive) {
+                    // Threads that it creates are not covered by the reservation.
                     self.count(process::raise_alone(*tid, IN_SLOT).is_ok());
                 }
             }
@@ -153,11 +155,11 @@ impl Owner {
         }
     }
 
-    /// Its slot ends.
+    /// Ends its slot.
     pub(super) fn stop(&self, buffer: &mut [u8]) {
         match &self.hold {
             Hold::Thread { tid, alive } => {
-                if lives(alive) {
+                if is_alive(alive) {
                     self.count(process::lower_alone(*tid).is_ok());
                 }
             }
@@ -171,11 +173,11 @@ impl Owner {
         }
     }
 
-    /// After its last slot: an ordinary program again, on the CPU where it is.
+    /// Makes it an ordinary program again after its last slot, on the CPU where it is.
     pub(super) fn leave(&self, buffer: &mut [u8]) {
         match &self.hold {
             Hold::Thread { tid, alive } => {
-                if lives(alive) {
+                if is_alive(alive) {
                     // Without CAP_SYS_NICE it keeps the flag, which makes an ordinary thread's
                     // children ordinary.
                     let lowered = process::lower(*tid).or_else(|_| process::lower_alone(*tid));
@@ -189,12 +191,12 @@ impl Owner {
         }
     }
 
-    /// Counts one refusal at most, however many threads there are.
+    /// Applies `with` to each thread. Counts one refusal at most, however many threads there are.
     fn each(&self, freezer: &Freezer, buffer: &mut [u8], with: impl Fn(Tid) -> Result<(), Errno>) {
         let mut done = true;
         let read = freezer.threads().each(buffer, |thread| {
-            // A thread that ends meanwhile is no refusal; one that may not be raised is (another
-            // user's, or in a group without real-time time, RT_GROUP_SCHED).
+            // A thread that ends meanwhile is no refusal; one that may not be raised is (it is
+            // another user's, or in a group without real-time time, RT_GROUP_SCHED).
             done &= matches!(with(thread), Ok(()) | Err(Errno::SRCH));
         });
         self.count(read.is_ok() && done);
@@ -205,6 +207,6 @@ impl Owner {
     }
 }
 
-fn lives(alive: &File) -> bool {
+fn is_alive(alive: &File) -> bool {
     alive.read_at(&mut [0], 0).is_ok()
 }

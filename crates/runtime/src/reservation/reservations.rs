@@ -1,4 +1,4 @@
-//! Admitting reservations by timetable, on the first CPU where they fit.
+//! Admits reservations by timetable, on the first CPU where they fit.
 
 use std::fs::File;
 use std::process::{Child, Command};
@@ -14,22 +14,22 @@ use punctual_model::{Instant, Reservation};
 use punctual_policy::timetable::Turns;
 use punctual_trace::Event;
 
-use super::asked::{Log, Told};
 use super::choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
 use super::error::{Refused, StartError};
 use super::held::Held;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, IN_SLOT};
+use super::requests::{Log, Told};
 use super::room::Room;
 use super::settings::Settings;
 
-/// Who holds a reservation.
+/// The holder of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// One thread, of this process or another.
     Thread(Tid),
-    /// A process by its id, with all its threads and children, those to come included. Not the one
-    /// that asks: its dispatcher would be held too.
+    /// A process by its id, with all its threads and children, present and future. The calling
+    /// process is refused: its dispatcher would be held, too.
     Process(i32),
 }
 
@@ -57,35 +57,35 @@ pub struct Reservations {
     facts: Arc<Facts>,
     guard: Arc<Guard>,
     lanes: Arc<Mutex<Lanes>>,
-    asked: Log,
+    requests: Log,
 }
 
 impl Reservations {
-    /// On this thread's CPUs, as [`Settings::default`]. Probes the host and starts the guard; a CPU's
-    /// dispatcher starts with its first reservation.
+    /// Manages reservations on this thread's CPUs, with [`Settings::default`]. Probes the host and
+    /// starts the guard; a CPU's dispatcher starts with its first reservation.
     ///
     /// # Errors
-    /// If the guard cannot be started.
+    /// Returns an error if the guard cannot be started.
     pub fn new() -> Result<Self, StartError> {
         Self::with(Settings::default())
     }
 
-    /// With other settings.
+    /// Manages reservations with other settings.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn with(settings: Settings) -> Result<Self, StartError> {
         let facts = Facts::probe(&settings);
         Self::on(facts, settings)
     }
 
-    /// On a host of which this was found out, with these settings.
+    /// Manages reservations on a host with these facts, with these settings.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn on(facts: Facts, settings: Settings) -> Result<Self, StartError> {
         Ok(Self {
-            asked: Log::new(settings.event_room),
+            requests: Log::new(settings.event_room),
             facts: Arc::new(facts),
             settings: Arc::new(settings),
             guard: Arc::new(Guard::start()?),
@@ -93,12 +93,13 @@ impl Reservations {
         })
     }
 
-    /// What was found out about the host.
+    /// Returns the facts that were probed.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// What [`choose`] chooses here; of a timetable it says too how much longer its slots are made.
+    /// Returns the choice of [`choose`] here; for a timetable the reason also says how much longer
+    /// its slots are.
     pub(super) fn chosen(&self, wish: Wish) -> Result<Choice, Unsuitable> {
         let mut choice = choose(wish, &self.facts)?;
         if choice.backend == Backend::Timetable {
@@ -107,12 +108,12 @@ impl Reservations {
         Ok(choice)
     }
 
-    /// Reserves for a thread or a process that runs already, by timetable. It may be on the CPU of
-    /// that timetable only, as long as it is held.
+    /// Reserves for a running thread or process, by timetable. As long as it is held, it may only
+    /// use the CPU of that timetable.
     ///
     /// # Errors
-    /// A [`Refused`]; then nothing was changed. [`Unsuitable::OwnProcess`] for the calling process as
-    /// a whole.
+    /// Returns a [`Refused`]; then nothing was changed. Returns [`Unsuitable::OwnProcess`] for the
+    /// calling process as a whole.
     pub fn admit(
         &self,
         reservation: Reservation,
@@ -121,7 +122,7 @@ impl Reservations {
     ) -> Result<Held, Refused> {
         let (kind, pid, tid) = match subject {
             Subject::Process(pid) => {
-                not_our_own(pid)?;
+                check_not_own(pid)?;
                 (Kind::Process, pid, None)
             }
             Subject::Thread(tid) => {
@@ -129,7 +130,8 @@ impl Reservations {
                 (kind, pid, Some(tid))
             }
         };
-        // Only asked for the timetable: the kernel's own is for the calling thread, in `Reserved`.
+        // Only the timetable is requested: the kernel's own reservation is for the calling thread,
+        // in `Reserved`.
         let wish = Wish { reservation, kind, enforcement, cpu: None, exact: true };
         let choice = self.chosen(wish)?;
         let members = tid.map_or_else(|| process::threads_of(pid), |tid| vec![tid]);
@@ -159,12 +161,12 @@ impl Reservations {
         Ok(held)
     }
 
-    /// Starts a program under a reservation: from its first instruction on, with everything that it
-    /// makes. `command` is good for one start. Dropping the [`Held`] lets the program go on as an
-    /// ordinary one.
+    /// Starts a program under a reservation: from its first instruction on, with all its threads
+    /// and children. `command` is good for one start. Dropping the [`Held`] lets the program go on
+    /// as an ordinary one.
     ///
     /// # Errors
-    /// A [`Refused`]; then nothing runs.
+    /// Returns a [`Refused`]; then nothing runs.
     pub fn spawn(
         &self,
         command: &mut Command,
@@ -178,19 +180,21 @@ impl Reservations {
         self.start(command, Room::of(&lane, reservation)?, enforcement, choice)
     }
 
-    /// Makes room on `cpu` for programs that begin together: all of them or none. Without others there this succeeds
-    /// wherever [`punctual_analysis::supply::together`] finds a table by [`Settings::rules`].
+    /// Makes room on `cpu` for programs that begin together: all of them or none. If nothing else
+    /// is reserved there, this succeeds wherever [`punctual_analysis::supply::together`] finds a
+    /// table by [`Settings::rules`].
     ///
     /// # Errors
-    /// A [`Refused`]; then nothing is reserved.
+    /// Returns a [`Refused`]; then nothing is reserved.
     pub fn make_room(&self, cpu: usize, asked: &[Reservation]) -> Result<Vec<Room>, Refused> {
         Room::of_all(&self.lane(cpu)?, asked)
     }
 
-    /// The same as [`spawn`](Self::spawn) in room that was made before, for a `choice` of [`choose`].
+    /// Starts a program as [`spawn`](Self::spawn) does, in room that was made before, for a
+    /// `choice` of [`choose`].
     ///
     /// # Errors
-    /// A [`Refused`]; then nothing runs, and the room is given back.
+    /// Returns a [`Refused`]; then nothing runs, and the room is given back.
     pub fn spawn_in(
         &self,
         room: Room,
@@ -215,7 +219,7 @@ impl Reservations {
         process::join_on_exec(command, freezer.group(), cpu, priority)?;
         let hold = Hold::Group { freezer, enforcement };
         let mut held = self.hold(lane, hold, false, choice, thread::affinity())?;
-        // Before the child is there: in a frozen group it waits for its first slot.
+        // This comes before the child exists: in a frozen group it waits for its first slot.
         held.join(room);
         let child = command.spawn()?;
         Ok((child, held))
@@ -238,7 +242,7 @@ impl Reservations {
         Ok(Held::new(lane, hold, choice, cpus, Arc::clone(&self.guard), place))
     }
 
-    /// The first CPU on which `reservation` would be admitted.
+    /// Returns the first CPU on which `reservation` would be admitted.
     pub(super) fn lane_for(
         &self,
         reservation: Reservation,
@@ -247,7 +251,7 @@ impl Reservations {
         self.each_lane(among, |lane| lane.would_admit(reservation))
     }
 
-    /// The first CPU with which `with` is content; else what it said of the most promising one.
+    /// Returns the first CPU that `with` accepts; otherwise the error of the most promising one.
     pub(super) fn each_lane(
         &self,
         among: &[usize],
@@ -285,16 +289,18 @@ impl Reservations {
         if let Some(lane) = lanes.iter().find(|lane| locked(lane).cpu() == cpu) {
             return Ok(Arc::clone(lane));
         }
-        let lane = Lane::start(cpu, &self.settings, Arc::clone(&self.guard), self.asked.clone())?;
+        let lane =
+            Lane::start(cpu, &self.settings, Arc::clone(&self.guard), self.requests.clone())?;
         let lane = Arc::new(Mutex::new(lane));
         lanes.push(Arc::clone(&lane));
         Ok(lane)
     }
 
-    /// Takes out what happened to the reservations since the last call, as far as
-    /// [`Settings::event_room`] gave room for it: of each the slots, as [`punctual_trace::slots`] tells
-    /// them. Those of one CPU come in the order of their instants. Jobs of time constraints have numbers
-    /// of their own; what was asked for is told by [`drain_all`](Self::drain_all) alone.
+    /// Takes out the events of the reservations since the last call, as far as
+    /// [`Settings::event_room`] gave room for them: the slots of each, as [`punctual_trace::slots`]
+    /// reports them. Events of one CPU come in the order of their instants. Jobs of time
+    /// constraints have numbers of their own; only [`drain_all`](Self::drain_all) returns the
+    /// requests for them.
     ///
     /// ```no_run
     /// use punctual_runtime::reservation::{Reservations, Settings};
@@ -311,7 +317,7 @@ impl Reservations {
         });
     }
 
-    /// The same, and the time constraints that threads of this process asked for
+    /// Takes out the same, and the time constraints that threads of this process requested
     /// ([`punctual_trace::constraint`]), each before the events of its job.
     ///
     /// ```no_run
@@ -331,32 +337,33 @@ impl Reservations {
         for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             locked(lane).drain(&mut |event| events.push(event));
         }
-        // After the events: what they are about had been asked for by then.
-        for (thread, asked) in self.asked.take() {
+        // Taken after the events, so that the requests for their jobs are among them.
+        for (thread, asked) in self.requests.take() {
             take(Told::Asked { thread, asked });
         }
         events.into_iter().map(Told::Event).for_each(take);
     }
 
-    /// Events, and requests for time constraints, that were dropped so far because nobody took them in
-    /// time.
+    /// Returns the number of events, and of requests for time constraints, dropped so far because
+    /// they were not taken out in time.
     pub fn events_lost(&self) -> u64 {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.iter().map(|lane| locked(lane).events_lost()).sum::<u64>() + self.asked.lost()
+        lanes.iter().map(|lane| locked(lane).events_lost()).sum::<u64>() + self.requests.lost()
     }
 
-    /// Returns the newest timetable of `cpu` and the instant from which on its dispatcher follows it; `None` while
-    /// nothing is reserved there. Until that instant the one before is followed.
+    /// Returns the newest timetable of `cpu` and the instant from which on its dispatcher follows
+    /// it; `None` while nothing is reserved there. Until that instant the previous one is followed.
     pub fn timetable(&self, cpu: usize) -> Option<(Instant, Turns)> {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.iter().map(|lane| locked(lane)).find(|lane| lane.cpu() == cpu)?.newest()
     }
 
-    pub(super) fn asked(&self) -> &Log {
-        &self.asked
+    pub(super) fn requests(&self) -> &Log {
+        &self.requests
     }
 
-    /// What the slots take of each CPU that has a timetable, in millionths, switches included.
+    /// Returns the share that the slots take of each CPU that has a timetable, in millionths,
+    /// switches included.
     pub fn taken(&self) -> Vec<(usize, u64)> {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let of_one = |lane: &Arc<Mutex<Lane>>| {
@@ -367,13 +374,14 @@ impl Reservations {
     }
 }
 
-/// Whether `pid` is another process. The kernel takes the id of any thread for that of its process.
-fn not_our_own(pid: i32) -> Result<(), Unsuitable> {
+/// Checks that `pid` is another process. The kernel accepts the id of any thread in place of its
+/// process's.
+fn check_not_own(pid: i32) -> Result<(), Unsuitable> {
     let is_own = process::threads_of(pid).contains(&thread::current());
     if is_own { Err(Unsuitable::OwnProcess { pid }) } else { Ok(()) }
 }
 
-/// How much a refusal offers instead.
+/// Returns how much a refusal offers instead.
 fn offered(refused: &Refused) -> u64 {
     match refused {
         Refused::DoesNotFit { refusal, .. } => {
@@ -392,10 +400,10 @@ mod tests {
     fn a_process_does_not_hold_itself() {
         let me = i32::try_from(std::process::id()).expect("small");
         for own in [me, thread::current().as_raw()] {
-            assert_eq!(not_our_own(own), Err(Unsuitable::OwnProcess { pid: own }));
+            assert_eq!(check_not_own(own), Err(Unsuitable::OwnProcess { pid: own }));
         }
         let mut other = Command::new("sleep").arg("5").spawn().expect("sleep is there");
-        let outcome = not_our_own(i32::try_from(other.id()).expect("small"));
+        let outcome = check_not_own(i32::try_from(other.id()).expect("small"));
         let _ = other.kill();
         let _ = other.wait();
         assert_eq!(outcome, Ok(()));

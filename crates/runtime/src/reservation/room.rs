@@ -7,18 +7,18 @@ use punctual_model::{Instant, Reservation};
 use super::error::Refused;
 use super::lane::{Lane, locked};
 
-/// Room in the timetable of a CPU. Its slots are everybody's until an owner takes it; it is given back when this is
-/// dropped.
+/// Room in the timetable of a CPU. Other work may use its slots until an owner takes it. Dropping
+/// this gives it back.
 pub struct Room {
     lane: Arc<Mutex<Lane>>,
     reservation: Reservation,
-    /// In the timetable, unless it was taken.
+    /// The name in the timetable, unless the room was taken.
     name: Option<u32>,
     from: Instant,
 }
 
 impl Room {
-    /// Makes room for one.
+    /// Makes room for one reservation.
     pub(super) fn of(lane: &Arc<Mutex<Lane>>, reservation: Reservation) -> Result<Self, Refused> {
         let (name, from) = locked(lane).admit(reservation)?;
         Ok(Self { lane: Arc::clone(lane), reservation, name: Some(name), from })
@@ -30,7 +30,7 @@ impl Room {
         asked: &[Reservation],
     ) -> Result<Vec<Self>, Refused> {
         let admitted = {
-            // One look: nobody else comes in between.
+            // Under one lock, so that no other request comes in between.
             let mut lane = locked(lane);
             (!asked.is_empty() && lane.is_empty()).then(|| lane.admit_together(asked))
         };
@@ -48,12 +48,12 @@ impl Room {
         Ok(asked.iter().zip(names).map(room).collect())
     }
 
-    /// X every Y.
+    /// Returns the budget and the period.
     pub fn reservation(&self) -> Reservation {
         self.reservation
     }
 
-    /// The CPU whose timetable it is in.
+    /// Returns the CPU whose timetable it is in.
     pub fn cpu(&self) -> usize {
         locked(&self.lane).cpu()
     }
@@ -62,7 +62,8 @@ impl Room {
         &self.lane
     }
 
-    /// Leaves it to whoever asks: its name, what it is, and from when on it counts.
+    /// Leaves the room to the caller: returns its name, its reservation, and from when on it
+    /// counts.
     pub(super) fn into_parts(mut self) -> (u32, Reservation, Instant) {
         let name = self.name.take().expect("taken once");
         (name, self.reservation, self.from)

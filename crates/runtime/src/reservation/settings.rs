@@ -1,4 +1,4 @@
-//! What the timetables are built with, and where each amount is from.
+//! The settings of timetables, and the origin of each amount.
 
 use punctual_analysis::supply::{Limits, Rules};
 use punctual_linux::host::deadline_limits;
@@ -6,23 +6,23 @@ use punctual_linux::thread;
 use punctual_model::host::Calibration;
 use punctual_model::{HostProfile, Service};
 
-/// What a slot is made longer by where nobody has measured.
+/// The assumed allowance of a slot, where it was not measured.
 const ASSUMED: Service = HostProfile::ASSUMED_SLOT_ALLOWANCE;
 
-/// What the timetables are built with.
+/// The settings of timetables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The CPUs that may be used, in this order.
     pub cpus: Vec<usize>,
-    /// What is lost at the start of each slot: the dispatcher's wake-up, the switch, the thaw.
+    /// The time lost at the start of each slot: the dispatcher's wake-up, the switch, the thaw.
     pub context_switch: Service,
-    /// Where that is from, if it was measured.
+    /// The measurement behind that time, if there is one.
     pub measured: Option<Measured>,
     /// The most that all slots of a CPU may take, in millionths.
     pub most_ppm: u32,
-    /// So many events of each CPU's timetable wait for
-    /// [`Reservations::drain`](super::Reservations::drain); more are dropped and counted. None: nobody
-    /// wants to know. An event takes 48 bytes.
+    /// The number of events of each CPU's timetable that can wait for
+    /// [`Reservations::drain`](super::Reservations::drain); more are dropped and counted. Zero
+    /// disables events. An event takes 48 bytes.
     pub event_room: usize,
 }
 
@@ -36,8 +36,9 @@ pub struct Measured {
 }
 
 impl Default for Settings {
-    /// This thread's CPUs from the last to the first, which serves most interrupts; 100 µs a slot, an
-    /// assumption ([`Self::for_host`] has better); what `kernel.sched_rt_runtime_us` leaves, less 2 %.
+    /// Returns this thread's CPUs from the last to the first, which serves most interrupts; 100 µs
+    /// a slot, an assumption ([`Self::for_host`] has better); and the share that
+    /// `kernel.sched_rt_runtime_us` leaves, less 2 %.
     fn default() -> Self {
         let mut cpus = thread::affinity();
         cpus.reverse();
@@ -48,13 +49,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The rules by which timetables are built.
+    /// Returns the rules by which timetables are built.
     pub fn rules(&self) -> Rules {
         let limits = Limits { context_switch: self.context_switch, ..Limits::default() };
         Rules { limits, most_ppm: self.most_ppm }
     }
 
-    /// With room for so many events of each CPU.
+    /// Sets the room for events of each CPU.
     ///
     /// ```
     /// use punctual_runtime::reservation::Settings;
@@ -67,7 +68,8 @@ impl Settings {
         Self { event_room: events, ..self }
     }
 
-    /// With the allowance that `calibration` has measured; as before if it could not be measured there.
+    /// Sets the allowance that `calibration` has measured; keeps the old one if it could not be
+    /// measured there.
     ///
     /// ```
     /// use punctual_model::host::Calibration;
@@ -87,7 +89,7 @@ impl Settings {
         self
     }
 
-    /// What a slot is made longer by and where that is from, in words that follow a reason.
+    /// Returns the allowance of a slot and its origin, in words that follow a reason.
     pub fn allowance(&self) -> String {
         let amount = self.context_switch;
         let from = match self.measured {

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_neither_used_nor_waited_was_kept_from_it() {
+    fn time_neither_used_nor_waited_counts_as_deprived() {
         let before = account(100, 40, 30);
         assert_eq!(account(110, 45, 32).deprived_since(before), ms(3));
         assert_eq!(account(110, 50, 30).deprived_since(before), ms(0), "it ran all the time");
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_does_not_hang_on_how_often_one_looks() {
+    fn the_sum_does_not_depend_on_the_number_of_looks() {
         let looks = [account(0, 0, 0), account(5, 3, 1), account(9, 3, 4), account(30, 20, 5)];
         let whole = looks[3].deprived_since(looks[0]);
         let parts = looks.windows(2).map(|pair| pair[1].deprived_since(pair[0]));

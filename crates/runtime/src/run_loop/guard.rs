@@ -292,7 +292,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
         if let Err(none) = spawn(shared, seizer, how, demotion, None) {
             return finish(executor, End::Unwatched(none), completion_guard, shared);
         }
-        shared.watch.turned_by_this_thread();
+        shared.watch.watch_this_thread();
         let (home, comes_by) = rtrb::RingBuffer::new(1);
         executor.home = Some(comes_by);
         let entered = match (executor.placement, &mut executor.level_order) {

@@ -147,7 +147,7 @@ fn enter<H: Handler + Send>(
     }
     let (home, comes_by) = rtrb::RingBuffer::new(1);
     executor.home = Some(comes_by);
-    shared.watch.turned_by_this_thread();
+    shared.watch.watch_this_thread();
     let _ = ready.send(Ok(()));
     turn(executor, shared, home, completion_guard);
 }

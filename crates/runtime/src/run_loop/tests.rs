@@ -80,7 +80,7 @@ fn runs(executor: &mut Executor<Nothing>, shared: &Shared<Nothing>, looks: u32) 
 }
 
 #[test]
-fn between_two_orders_who_was_released_gets_a_turn() {
+fn a_released_job_gets_a_turn_between_two_orders() {
     let (mut executor, shared, mut owner) = executor(clock::now());
     suspend_another(&mut owner, &shared);
     assert!(matches!(executor.choose(clock::now(), &shared), Ok(Choice::Again(_))), "the order");
@@ -122,25 +122,25 @@ fn the_last_places_are_for_urgent_notices_and_losses_are_counted() {
 }
 
 #[test]
-fn a_panic_of_the_one_who_turns_is_told_once_and_only_while_it_turns() {
+fn a_panic_is_reported_once_and_only_by_the_executors_thread() {
     let (_, shared, owner) = executor(clock::now());
     let aside = |completion_guard: &CompletionGuard<'_, Nothing>| {
         completion_guard.relieved();
-        panic!("put aside");
+        panic!("contained");
     };
     CompletionGuard::kept(&shared, aside);
     assert!(!shared.is_over());
     assert!(owner.finished.try_recv().is_err());
-    CompletionGuard::kept(&shared, |_| panic!("turning"));
+    CompletionGuard::kept(&shared, |_| panic!("running"));
     assert!(shared.is_over());
     let finish = owner.finished.try_recv().expect("told");
     assert!(finish.is_lost);
     let End::Panicked(panic) = finish.end else { panic!("another end") };
-    assert_eq!(panic.downcast_ref(), Some(&"turning"));
+    assert_eq!(panic.downcast_ref(), Some(&"running"));
 }
 
 #[test]
-fn what_panics_when_dropped_is_dropped_all_the_same() {
+fn a_value_that_panics_when_dropped_is_dropped_all_the_same() {
     struct Panics;
     impl Drop for Panics {
         fn drop(&mut self) {

@@ -64,7 +64,7 @@ impl Watch {
     }
 
     /// Makes the calling thread the one that is watched from here on.
-    pub(super) fn turned_by_this_thread(&self) {
+    pub(super) fn watch_this_thread(&self) {
         self.runner.store(thread::current().as_raw(), Ordering::Release);
     }
 

@@ -17,8 +17,8 @@ use super::account::Account;
 /// The number of times that the guard waits for a thread that wants the CPU and does not get it.
 const REPRIEVES: u32 = 32;
 
-/// The number of times that an iteration gets its time anew. A handler in a system call in which the kernel cannot
-/// be interrupted makes the guard late as well, and could do so for ever.
+/// The number of times that an iteration gets its time anew. A handler in a system call in which
+/// the kernel cannot be interrupted makes the guard late as well, and could do so for ever.
 const RENEWALS: u32 = 3;
 
 /// The lateness of the guard beyond which the machine stood still: more than twice what a wake-up
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stands_still_is_nobodys_fault() {
+    fn a_machine_that_stands_still_excuses_the_handler() {
         let began = Instant::ZERO + us(1_000);
         let latency = us(40);
         let mut state = 11u64;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_kept_from_the_cpu_gets_it_back_and_one_that_sleeps_gets_nothing() {
+    fn a_thread_kept_from_the_cpu_is_reprieved_and_one_that_sleeps_is_not() {
         let began = Instant::ZERO + us(1_000);
         let at = |n, used| Account {
             at: began + us(n),
@@ -241,6 +241,6 @@ mod tests {
         let asleep = Standing { wants_cpu: Some(false), in_background: false };
         assert_eq!(watchdog.reprieve(asleep, ends_by, GRACE, ends_by), None);
         watchdog.observe(2, began, at(1_100, 300), at(1_100, 300));
-        assert_eq!(watchdog.reprieve(running, ends_by, GRACE, ends_by), None, "another loan");
+        assert_eq!(watchdog.reprieve(running, ends_by, GRACE, ends_by), None, "another lease");
     }
 }

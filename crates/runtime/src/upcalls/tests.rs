@@ -126,7 +126,7 @@ fn an_owner_sees_that_upcalls_have_ended() {
 }
 
 #[test]
-fn a_forked_process_waits_for_nobody_and_touches_nothing() {
+fn a_forked_process_does_not_wait_and_touches_nothing() {
     let mut upcalls = ordinary();
     upcalls.create(every(ms(5)), Count(0)).expect("no promise, no refusal");
     let mut running = upcalls.run(clock::now()).expect("an ordinary thread");

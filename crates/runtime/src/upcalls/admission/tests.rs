@@ -58,7 +58,7 @@ fn fits_at_once(works: &BTreeMap<u32, Work>, host: &HostProfile, grace: Option<D
 }
 
 #[test]
-fn one_at_a_time_is_admitted_what_one_examination_admits() {
+fn admission_one_by_one_agrees_with_one_examination() {
     let (mut admitted, mut refused) = (0, 0);
     for seed in 0..30 {
         let mut draw = Draw(seed);
@@ -131,7 +131,7 @@ fn a_change_that_is_refused_leaves_the_promise() {
 }
 
 #[test]
-fn inside_a_reservation_the_sum_follows_what_comes_and_goes() {
+fn inside_a_reservation_the_sum_follows_additions_and_removals() {
     let reservation: Reservation = "2ms/10ms".parse().expect("valid");
     let placement = Placement::Reserved(reservation);
     let mut promises = Promises::new(placement, HostProfile::ideal(1), None);

@@ -1,7 +1,8 @@
-//! What was asked for of time constraints, kept for a trace until somebody takes it.
+//! The requests for time constraints, kept for a trace until they are taken out.
 //!
-//! A thread's requests are the jobs of one subject, whose number is the thread's own for life. One that
-//! asks while it holds another has a second number for those: a subject has one job at a time.
+//! A thread's requests are the jobs of one subject, whose number the thread keeps for life. A
+//! thread that makes a request while it holds another has a second number for those: a subject has
+//! one job at a time.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,21 +15,21 @@ use punctual_trace::constraint::Asked;
 
 use super::owner::next_number;
 
-/// What [`Reservations::drain_all`](super::Reservations::drain_all) tells.
+/// An item that [`Reservations::drain_all`](super::Reservations::drain_all) takes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Something happened to a job: a period of a reservation, or a time constraint.
     Event(Event),
-    /// A thread of this process asked for a time constraint. It comes before the events of its job.
+    /// A thread of this process requested a time constraint. It comes before the events of its job.
     Asked {
         /// The thread.
         thread: Tid,
-        /// For what, and what it was told.
+        /// The request and its answer.
         asked: Asked,
     },
 }
 
-/// What nobody has taken yet; shared by those who ask and those who take.
+/// The requests that were not taken out yet; shared by the requesting threads and the owner.
 #[derive(Clone, Debug)]
 pub(super) struct Log(Arc<Mutex<Inner>>);
 
@@ -40,7 +41,7 @@ struct Inner {
 }
 
 impl Log {
-    /// With room for so many; none: nothing is kept or counted.
+    /// Creates a log with room for `room` requests. With zero, none is kept or counted.
     pub(super) fn new(room: usize) -> Self {
         Self(Arc::new(Mutex::new(Inner { room, all: VecDeque::new(), lost: 0 })))
     }
@@ -49,7 +50,7 @@ impl Log {
         self.inner().room > 0
     }
 
-    pub(super) fn tell(&self, thread: Tid, asked: Asked) {
+    pub(super) fn record(&self, thread: Tid, asked: Asked) {
         let mut inner = self.inner();
         if inner.all.len() < inner.room {
             inner.all.push_back((thread, asked));
@@ -67,12 +68,12 @@ impl Log {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // Whoever panicked in it left a queue that is whole.
+        // A panic inside leaves a whole queue.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One number of a thread.
+/// One of a thread's numbers.
 #[derive(Debug)]
 struct Number {
     task: u32,
@@ -84,7 +85,7 @@ thread_local! {
     static NUMBERS: RefCell<Vec<Number>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The job that the calling thread's next request is.
+/// Returns the job for the calling thread's next request.
 pub(super) fn next_job() -> JobId {
     NUMBERS.with_borrow_mut(|numbers| {
         let free = numbers.iter().position(|number| !number.is_held);
@@ -99,7 +100,7 @@ pub(super) fn next_job() -> JobId {
     })
 }
 
-/// The calling thread holds the constraint that this job is, or no more.
+/// Records whether the calling thread holds the constraint of this job.
 pub(super) fn hold(job: JobId, is_held: bool) {
     // At a thread's end its numbers may be gone before its constraints.
     let _ = NUMBERS.try_with(|numbers| {
