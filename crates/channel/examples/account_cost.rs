@@ -1,5 +1,5 @@
-//! What keeping the books costs a message, and putting one together from pieces: the medians of 21
-//! rounds. `cargo run --release -p punctual-channel --example account_cost`
+//! Measures the cost of a message's account, and of reassembling one from fragments: the medians of
+//! 21 rounds. `cargo run --release -p punctual-channel --example account_cost`
 
 use std::hint::black_box;
 use std::num::NonZeroU16;

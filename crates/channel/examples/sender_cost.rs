@@ -1,5 +1,5 @@
-//! What a message costs from the client's ring to the transport, without the transport: instructions are
-//! counted by `valgrind --tool=callgrind`, time by this program.
+//! Measures the cost of a message from the client's ring to the transport, without the transport:
+//! `valgrind --tool=callgrind` counts instructions, and this program measures time.
 //!
 //! ```text
 //! cargo build --release --example sender_cost -p punctual-channel

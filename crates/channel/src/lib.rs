@@ -1,10 +1,10 @@
-//! The data path of channels: how messages travel, and whether what was promised for them was kept.
+//! The data path of channels: carries messages, and records whether the promises to them were kept.
 //!
-//! - [`fragment`]: messages larger than a packet, in pieces with a header of ours, put together again
-//!   at the receiver.
-//! - [`account`]: what became of each message of a channel, beside what was promised.
-//! - [`transport`]: how packets leave; an emulated link, and faults.
-//! - [`rings`]: what client and server share.
+//! - [`fragment`]: cuts messages larger than a packet into fragments with a header of ours, and
+//!   reassembles them at the receiver.
+//! - [`account`]: records the fate of each message of a channel, beside the promise.
+//! - [`transport`]: hands packets to the network, an emulated link, or a wrapper with faults.
+//! - [`rings`]: the queues that client and server share.
 //! - [`client`]: the two ends of a channel in a client.
 //! - [`server`]: the threads that carry messages.
 //!

@@ -1,22 +1,22 @@
-//! How long messages took, in bounded memory that one thread writes and others read.
+//! Counts the delays of messages, in bounded memory that one thread writes and others read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::Duration;
 
-/// Delays below this are counted together.
+/// The delay below which all are counted together.
 pub const FINEST: Duration = Duration::from_nanos(1 << LOWEST);
 
-/// Delays from this on are counted together.
+/// The delay from which on all are counted together.
 pub const LONGEST: Duration = Duration::from_nanos(1 << HIGHEST);
 
 const LOWEST: u32 = 10;
 const HIGHEST: u32 = 34;
 
-/// Four to each doubling, and one at each end.
+/// Four buckets to each doubling, and one at each end.
 const BUCKETS: usize = ((HIGHEST - LOWEST) << 2) as usize + 2;
 
-/// The buckets as they are shared.
+/// The buckets, as threads share them.
 #[derive(Debug)]
 pub(super) struct Delays([AtomicU64; BUCKETS]);
 
@@ -25,7 +25,7 @@ impl Delays {
         Self([const { AtomicU64::new(0) }; BUCKETS])
     }
 
-    /// By the one thread that writes.
+    /// Records a delay. Only the one writing thread may call this.
     #[inline]
     pub(super) fn record(&self, delay: Duration) {
         let bucket = &self.0[bucket_of(delay.as_nanos())];
@@ -37,26 +37,26 @@ impl Delays {
     }
 }
 
-/// How many delays were how long, in steps of at most a quarter: from [`FINEST`] (1,024 ns) to
-/// [`LONGEST`] (17 s).
+/// The number of delays of each length, in steps of at most a quarter: from [`FINEST`] (1,024 ns)
+/// to [`LONGEST`] (17 s).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayCounts([u64; BUCKETS]);
 
 impl DelayCounts {
-    /// How many there are.
+    /// Returns the number of delays.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Each step that is not empty: the delay below which its delays are, and how many they are. The
-    /// last step has no such delay and says [`Duration::MAX`].
+    /// Returns each step that is not empty: the delay below which its delays are, and their number.
+    /// The last step has no such delay and gives [`Duration::MAX`].
     pub fn steps(&self) -> impl Iterator<Item = (Duration, u64)> {
         let steps = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         steps.map(|(at, count)| (end_of(at), *count))
     }
 
-    /// A delay that at least `percent` of all are below: the end of a step, so at most a quarter more
-    /// than the exact one. `None` of none.
+    /// Returns a delay such that at least `percent` of all are below it. It is the end of a step,
+    /// so at most a quarter more than the exact one. Returns `None` if there are no delays.
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
         let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -80,7 +80,7 @@ fn bucket_of(nanos: u64) -> usize {
     1 + ((octave - LOWEST) << 2) as usize + quarter as usize
 }
 
-/// What all delays of the bucket are below.
+/// Returns the delay below which all delays of the bucket are.
 fn end_of(bucket: usize) -> Duration {
     let Some(at) = bucket.checked_sub(1) else { return FINEST };
     if bucket == BUCKETS - 1 {

@@ -1,11 +1,11 @@
-//! What became of each message of a channel, beside what was promised.
+//! Records the fate of each message of a channel, beside the promise.
 //!
-//! One thread keeps the books ([`Recorder`]), any other reads them ([`Account::snapshot`]) at any
-//! time. No locks: each figure is an atomic that one thread stores and others load. The figures of
-//! one snapshot belong together as far as the order of what happens goes: nothing was sent that had
-//! not been taken, nothing taken that had not been offered.
+//! One thread writes the account ([`Recorder`]); any other reads it ([`Account::snapshot`]) at any
+//! time. There are no locks: each figure is an atomic that one thread stores and others load. The
+//! figures of one snapshot are consistent with the order of events: no message was sent that had
+//! not been taken, and none taken that had not been offered.
 //!
-//! An event costs some nanoseconds, an account less than 1 KiB.
+//! An event costs some nanoseconds, and an account less than 1 KiB.
 
 mod delays;
 mod judge;

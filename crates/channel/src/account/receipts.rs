@@ -1,4 +1,4 @@
-//! The books of a channel that receives.
+//! The account of a channel that receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use punctual_model::Duration;
 use super::delays::{DelayCounts, Delays};
 use crate::fragment::Counts;
 
-/// The books of one channel that receives, as other threads see them.
+/// The account of one channel that receives, as other threads see it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct ReceivedAccount {
@@ -33,13 +33,13 @@ pub struct ReceivedAccount {
     delays: Delays,
 }
 
-// What ten thousand channels need is known: twenty megabytes.
+// Ten thousand channels need a known amount: twenty megabytes.
 const _: () = assert!(size_of::<ReceivedAccount>() <= 2048);
 
-/// The books of a channel that receives, at an instant.
+/// A snapshot of the account of a channel that receives.
 ///
-/// Every message that somebody sent is in one place: received, lost by one cause, or open. Of a
-/// channel whose framing is datagrams only what reached this host is known.
+/// Every message that was sent is counted once: as received, as lost by one cause, or as open. If a
+/// channel's framing is datagrams, only what reached this host is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedSnapshot {
     /// Messages put into the client's ring.
@@ -48,81 +48,83 @@ pub struct ReceivedSnapshot {
     pub received_bytes: u64,
     /// Messages lost, by cause.
     pub losses: ReceivedLosses,
-    /// Messages of which it is not known yet whether they will be whole.
+    /// Messages of which it is not known yet whether they will be complete.
     pub open: u32,
-    /// What came in, in datagrams.
+    /// The counts of datagrams that came in.
     pub datagrams: Datagrams,
-    /// From a message's arrival at this host to the beginning of the turn that put it into the ring.
+    /// The times from a message's arrival at this host to the beginning of the turn that put it
+    /// into the ring.
     pub residences: DelayCounts,
     /// The longest of these.
     pub worst_residence: Duration,
-    /// From the stamp in a message's first fragment to its arrival, where both are of one clock.
+    /// The times from the stamp in a message's first fragment to its arrival, if both are of one
+    /// clock.
     pub delays: DelayCounts,
-    /// The longest of these; `None` of none.
+    /// The longest of these; `None` if there are none.
     pub worst_delay: Option<Duration>,
 }
 
-/// Messages lost, by cause. Where a message of fragments never began to come, and this host discarded
-/// datagrams of the channel, it is put down to this host as far as these go: the network is blamed for
-/// the rest only.
+/// Messages lost, by cause. If no fragment of a message came, and this host discarded datagrams of
+/// the channel, the loss is attributed to this host as far as these go. Only the rest is attributed
+/// to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedLosses {
-    /// Numbers that nobody here has seen. `None` where messages have no numbers.
+    /// Message numbers of which this host has seen nothing; `None` if messages have no numbers.
     pub network: Option<u64>,
-    /// The socket's buffer was full.
+    /// Lost because the socket's buffer was full.
     pub socket: u64,
-    /// Discarded because the sender broke its contract, because best effort got more than its share,
-    /// or because no message of this contract has that size.
+    /// Discarded because the sender broke its contract, because best effort got more than its
+    /// share, or because no message of this contract has that size.
     pub discarded: u64,
-    /// Some of their fragments came.
+    /// Incomplete: some of their fragments came.
     pub reassembly: u64,
-    /// The client's ring was full.
+    /// Lost because the client's ring was full.
     pub ring_full: u64,
 }
 
 impl ReceivedLosses {
-    /// All that are known.
+    /// Returns the sum of all known losses.
     pub fn total(&self) -> u64 {
         let Self { network, socket, discarded, reassembly, ring_full } = *self;
         network.unwrap_or(0) + socket + discarded + reassembly + ring_full
     }
 }
 
-/// What came in, in datagrams.
+/// The counts of datagrams that came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagrams {
-    /// Read from the socket.
+    /// Datagrams read from the socket.
     pub arrived: u64,
-    /// Not kept by the socket, for want of room.
+    /// Datagrams that the socket dropped for lack of room.
     pub socket: u64,
-    /// Discarded before the socket, because best effort got more than its share.
+    /// Datagrams discarded before the socket, because best effort got more than its share.
     pub early: u64,
-    /// Those read that broke the contract.
+    /// Datagrams read that broke the contract.
     pub policed: u64,
-    /// Those read that were no fragment of a message that can be under way, or came twice.
+    /// Datagrams read that were no fragment of a message that can be under way, or came twice.
     pub refused: u64,
 }
 
-/// Keeps the books of one channel that receives. There is one for each [`ReceivedAccount`].
+/// Writes the account of one channel that receives. There is one for each [`ReceivedAccount`].
 #[derive(Debug)]
 pub struct Receipts {
     account: Arc<ReceivedAccount>,
 }
 
-/// What becomes of a whole message.
+/// The outcome of a complete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in the client's ring.
     Received,
-    /// There was no room in it.
+    /// The client's ring had no room.
     RingFull,
-    /// It came before its contract allows it.
+    /// It came before its contract allows.
     NonConforming,
-    /// It is longer or shorter than any that was declared.
+    /// It is longer or shorter than any declared message.
     Misfit,
 }
 
-/// Plain loads and stores, for there is one writer.
+/// Adds to a figure. Plain loads and stores suffice, because there is one writer.
 fn add(figure: &AtomicU64, by: u64) {
     figure.store(figure.load(Ordering::Relaxed) + by, Ordering::Release);
 }
@@ -134,7 +136,7 @@ fn raise(figure: &AtomicU64, to: u64) {
 }
 
 impl Receipts {
-    /// Empty books of a channel whose messages come in fragments, or as datagrams.
+    /// Creates an empty account of a channel whose messages come in fragments, or as datagrams.
     pub fn new(fragments: bool) -> Self {
         let zero = || AtomicU64::new(0);
         let account = ReceivedAccount {
@@ -161,18 +163,18 @@ impl Receipts {
         Self { account: Arc::new(account) }
     }
 
-    /// What others may read.
+    /// Returns the account that other threads may read.
     pub fn account(&self) -> &Arc<ReceivedAccount> {
         &self.account
     }
 
-    /// A datagram was read.
+    /// Counts a datagram that was read.
     #[inline]
     pub fn arrived(&mut self) {
         add(&self.account.arrived, 1);
     }
 
-    /// A whole message of so many bytes.
+    /// Counts a complete message of `bytes` bytes.
     #[inline]
     pub fn message(&mut self, bytes: u32, outcome: Outcome) {
         let account = &*self.account;
@@ -188,32 +190,32 @@ impl Receipts {
         add(figure, 1);
     }
 
-    /// A message was received so long after it came to this host.
+    /// Records the time from a message's arrival at this host to its reception.
     #[inline]
     pub fn resided(&mut self, residence: Duration) {
         self.account.residences.record(residence);
         raise(&self.account.worst_residence, residence.as_nanos());
     }
 
-    /// A message came to this host so long after it was sent.
+    /// Records the time from the sending of a message to its arrival at this host.
     pub fn delayed(&mut self, delay: Duration) {
         self.account.delays.record(delay);
         raise(&self.account.worst_delay, delay.as_nanos());
         add(&self.account.delayed, 1);
     }
 
-    /// So many datagrams more were not kept by the socket, or by what is before it.
+    /// Adds datagrams that the socket dropped, and those that were discarded before it.
     pub fn not_kept(&mut self, at_socket: u64, early: u64) {
         add(&self.account.at_socket, at_socket);
         add(&self.account.early, early);
     }
 
-    /// A fragment was not looked at, because its sender broke its contract.
+    /// Counts a fragment that was discarded because its sender broke its contract.
     pub fn policed(&mut self) {
         add(&self.account.policed, 1);
     }
 
-    /// What a reassembly has counted so far, and how many messages are open.
+    /// Stores the counts of a reassembly, and the number of open messages.
     pub fn reassembly(&mut self, counts: Counts, open: u32) {
         let Counts { complete: _, missing, given_up, crowded_out, cut_off, .. } = counts;
         let account = &*self.account;
@@ -226,8 +228,8 @@ impl Receipts {
 }
 
 impl ReceivedAccount {
-    /// What is in the books at this instant. Any thread, at any time; it never waits. While messages
-    /// come, its figures are of instants some nanoseconds apart.
+    /// Returns the account at this instant. Any thread may call this at any time; it never waits.
+    /// While messages come, its figures are of instants some nanoseconds apart.
     pub fn snapshot(&self) -> ReceivedSnapshot {
         let read = |figure: &AtomicU64| figure.load(Ordering::Acquire);
         let datagrams = Datagrams {
@@ -257,7 +259,7 @@ impl ReceivedAccount {
             received: read(&self.received),
             received_bytes: read(&self.received_bytes),
             losses,
-            // There are never more than are put together at a time.
+            // There are never more than are reassembled at a time.
             open: read(&self.open) as u32,
             datagrams,
             residences: self.residences.counts(),
@@ -273,7 +275,7 @@ impl ReceivedAccount {
 mod tests {
     use super::*;
 
-    /// Each message is in one place, and this host is blamed before the network.
+    /// Each message is counted once, and this host is blamed before the network.
     #[test]
     fn missing_messages_are_put_down_to_this_host_as_far_as_it_discarded() {
         let mut books = Receipts::new(true);

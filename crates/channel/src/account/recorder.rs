@@ -1,4 +1,4 @@
-//! The thread that keeps the books of a channel, and what it shares.
+//! The writer of a channel's account, and the part that it shares.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,11 @@ use punctual_model::{Duration, Instant};
 use super::delays::Delays;
 use super::snapshot::{Losses, Snapshot};
 
-/// The books of one channel, as other threads see them.
+/// The account of one channel, as other threads see it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Account {
-    /// Of best effort the largest number.
+    /// The largest number for best effort.
     delay_bound: AtomicU64,
     offered: AtomicU64,
     offered_bytes: AtomicU64,
@@ -31,22 +31,22 @@ pub struct Account {
     /// Signed; the least number of all before the first message.
     worst_lateness: AtomicU64,
     worst_jitter: AtomicU64,
-    /// When the message that is on its way must have left; the largest number if there is none.
+    /// When the message under way must have left; the largest number if there is none.
     due: AtomicU64,
     delays: Delays,
 }
 
-// What ten thousand channels need is known: ten megabytes.
+// Ten thousand channels need a known amount: ten megabytes.
 const _: () = assert!(size_of::<Account>() <= 1024);
 
-/// Why a message was lost.
+/// The cause of a message's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Before its contract allowed it, of a channel that loses such messages.
+    /// It came before its contract allowed it, on a channel that loses such messages.
     TooEarly,
-    /// Smaller or larger than its contract says.
+    /// It is smaller or larger than its contract allows.
     WrongSize,
-    /// The transport will never take it: too large for the path, or forbidden.
+    /// The transport will never take it: it is too large for the path, or forbidden.
     Refused,
     /// Its destination could not be reached when it was its turn.
     Unreachable,
@@ -63,11 +63,11 @@ pub struct Delivered {
     pub arrived: Instant,
     /// When its last packet had been handed over.
     pub handed_over: Instant,
-    /// When its last packet has left the link, as that is reckoned; this is what was promised.
+    /// When its last packet leaves the link by calculation; the promise is about this instant.
     pub ends: Instant,
 }
 
-/// Adds to `figure`: plain loads and stores, for there is one writer.
+/// Adds to `figure`. Plain loads and stores suffice, because there is one writer.
 #[inline]
 fn add(figure: &AtomicU64, by: u64) {
     figure.store(figure.load(Ordering::Relaxed) + by, Ordering::Release);
@@ -81,11 +81,11 @@ fn raise(figure: &AtomicU64, to: u64) {
 }
 
 impl Account {
-    /// What is in the books at this instant. Any thread, at any time; it never waits.
+    /// Returns the account at this instant. Any thread may call this at any time; it never waits.
     pub fn snapshot(&self) -> Snapshot {
         let read = |figure: &AtomicU64| figure.load(Ordering::Acquire);
-        // What comes last in a message's life is read first, so that no message is seen to have been
-        // sent before it was taken.
+        // The last events in a message's life are read first, so that no message appears as sent
+        // before it was taken.
         let (sent, sent_bytes) = (read(&self.sent), read(&self.sent_bytes));
         let due = read(&self.due);
         let losses = Losses {
@@ -96,7 +96,7 @@ impl Account {
             closed: read(&self.closed),
         };
         let (taken, taken_bytes) = (read(&self.taken), read(&self.taken_bytes));
-        // Before the worst of them, which is stored first.
+        // Read before the worst lateness, which is stored first.
         let late = read(&self.late);
         let lateness = read(&self.worst_lateness).cast_signed();
         let bound = read(&self.delay_bound);
@@ -120,7 +120,7 @@ impl Account {
     }
 }
 
-/// Keeps the books of one channel. There is one for each [`Account`].
+/// Writes the account of one channel. There is one for each [`Account`].
 ///
 /// ```
 /// use punctual_channel::account::{Delivered, Recorder, Verdict};
@@ -144,7 +144,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Empty books of a channel with this delay bound, or of best effort.
+    /// Creates an empty account of a channel with this delay bound, or of best effort.
     pub fn new(delay_bound: Option<Duration>) -> Self {
         let zero = || AtomicU64::new(0);
         let account = Account {
@@ -171,25 +171,26 @@ impl Recorder {
         Self { account: Arc::new(account), delay_bound, last_delay: None }
     }
 
-    /// What others may read.
+    /// Returns the account that other threads may read.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Another promise, from the next message on. What was late stays late.
+    /// Changes the promise from the next message on. Late messages stay late.
     pub fn change(&mut self, delay_bound: Option<Duration>) {
         self.delay_bound = delay_bound;
         self.account.delay_bound.store(figure_of(delay_bound), Ordering::Release);
     }
 
-    /// A message came.
+    /// Counts a message that came.
     #[inline]
     pub fn offered(&mut self, bytes: u32) {
         add(&self.account.offered_bytes, bytes.into());
         add(&self.account.offered, 1);
     }
 
-    /// The message that came last counts as arrived at `arrived` ([`Judge`](super::Judge)) and is on its way.
+    /// Counts the newest message as taken: it arrived at `arrived` ([`Judge`](super::Judge)) and is
+    /// under way.
     #[inline]
     pub fn taken(&mut self, bytes: u32, arrived: Instant, conforming: bool) {
         let account = &*self.account;
@@ -201,7 +202,7 @@ impl Recorder {
         account.due.store(due, Ordering::Release);
     }
 
-    /// The message that came last is lost, before it was taken or after.
+    /// Counts the newest message as lost, before it was taken or after.
     pub fn lost(&mut self, cause: Loss) {
         let account = &*self.account;
         let figure = match cause {
@@ -217,7 +218,7 @@ impl Recorder {
         }
     }
 
-    /// The message that was taken last was handed over.
+    /// Counts the message that was taken last as handed over.
     #[inline]
     pub fn sent(&mut self, message: Delivered) {
         let account = &*self.account;
@@ -226,7 +227,7 @@ impl Recorder {
         account.delays.record(delay);
         raise(&account.worst_delay, delay.as_nanos());
         if let Some(last) = self.last_delay.replace(delay) {
-            // Of two messages, gap less gap of arrivals is delay less delay.
+            // For two messages, the gap less the gap of the arrivals is the delay less the delay.
             raise(&account.worst_jitter, delay.as_nanos().abs_diff(last.as_nanos()));
         }
         if let Some(bound) = self.delay_bound {

@@ -1,41 +1,41 @@
-//! The books of a channel at an instant.
+//! A snapshot of the account of a channel.
 
 use punctual_model::{Duration, Instant};
 
 use super::delays::DelayCounts;
 
-/// What became of the messages of a channel, counted from when it was opened.
+/// The fate of a channel's messages, counted from when it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What is promised; `None` to best effort.
+    /// The promised bound; `None` for best effort.
     pub delay_bound: Option<Duration>,
     /// Messages that came.
     pub offered: u64,
     /// Their bytes.
     pub offered_bytes: u64,
-    /// Those that were let in.
+    /// Messages that were taken.
     pub taken: u64,
     /// Their bytes.
     pub taken_bytes: u64,
-    /// Those of them that came before their contract allowed it and had to wait for that.
+    /// Taken messages that came before their contract allowed it and had to wait.
     pub not_conforming: u64,
-    /// Those that were lost, by cause.
+    /// Messages that were lost, by cause.
     pub losses: Losses,
-    /// Those that were handed over whole.
+    /// Messages that were handed over completely.
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Those of them that left after their delay bound.
+    /// Sent messages that left after their delay bound.
     pub late: u64,
-    /// From arrival to the end of the hand-over, the longest.
+    /// The longest time from arrival to the end of the hand-over.
     pub worst_delay: Duration,
-    /// From the absolute deadline to the end of the transmission, the largest: negative where every
-    /// message was early. `None` before the first message, and of best effort.
+    /// The largest time from the absolute deadline to the end of the transmission: negative if
+    /// every message was early. `None` before the first message, and for best effort.
     pub worst_lateness_nanos: Option<i64>,
-    /// Of two successive messages, by how much the gap between their hand-overs differed from the gap
-    /// between their arrivals; the most.
+    /// The largest difference, for two successive messages, between the gap of their hand-overs and
+    /// the gap of their arrivals.
     pub worst_jitter: Duration,
-    /// When the message that was on its way must have left.
+    /// When the message under way must have left.
     pub due: Option<Instant>,
     /// All delays.
     pub delays: DelayCounts,
@@ -44,9 +44,9 @@ pub struct Snapshot {
 /// Messages lost, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// By the sender's fault: before its contract allowed it.
+    /// The sender's fault: before the contract allowed it.
     pub too_early: u64,
-    /// By the sender's fault: smaller or larger than declared.
+    /// The sender's fault: smaller or larger than declared.
     pub wrong_size: u64,
     /// The transport would never have taken them.
     pub refused: u64,
@@ -57,12 +57,13 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Messages that had been let in. Their sender has kept to its contract, or waited until it had.
+    /// Returns the number of messages lost after they were taken. Their sender kept to its
+    /// contract, or waited until it did.
     pub fn of_taken(&self) -> u64 {
         self.refused + self.unreachable + self.closed
     }
 
-    /// All.
+    /// Returns the number of all lost messages.
     pub fn total(&self) -> u64 {
         self.too_early + self.wrong_size + self.of_taken()
     }

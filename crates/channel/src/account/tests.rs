@@ -63,7 +63,7 @@ fn what_was_not_looked_at_is_not_called_kept() {
     assert_eq!((after(0), after(100)), (Verdict::Kept, Verdict::Kept));
     let since = Duration::from_nanos(101);
     assert_eq!(after(101), Verdict::NotJudgeable(Unknown::NotLooked { since }));
-    // What is known to be broken is.
+    // A known breach is reported in any case.
     send(&mut books, 1_000, 1_200, 1_200);
     let seen = books.account().snapshot();
     assert!(matches!(seen.verdict_unheard(ns(2_000), since), Verdict::Broken(_)));
@@ -98,7 +98,7 @@ fn only_what_we_lose_breaks_the_promise() {
     assert_eq!((seen.late, seen.worst_lateness_nanos), (0, None));
 }
 
-/// Against lists of all delays.
+/// Compares the figures with lists of all delays.
 #[test]
 fn the_figures_are_those_of_a_list_of_all_messages() {
     for seed in 0..100 {

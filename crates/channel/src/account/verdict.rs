@@ -1,4 +1,4 @@
-//! Whether the promise was kept.
+//! Decides whether the promise was kept.
 
 use std::fmt;
 
@@ -6,67 +6,68 @@ use punctual_model::{Duration, Instant};
 
 use super::snapshot::Snapshot;
 
-/// Whether what was promised to a channel was kept, up to an instant.
+/// The verdict on the promise to a channel, up to an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every message that was let in has left in time, but for one that still has time.
+    /// Every message that was taken has left in time, except one that still has time.
     Kept,
-    /// It was not.
+    /// The promise was broken.
     Broken(Broken),
-    /// There is nothing to say.
+    /// There is nothing to judge.
     NotJudgeable(Unknown),
 }
 
-/// What was not kept. Of several, the first in this order.
+/// The way in which the promise was broken. If there are several, the first in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Messages that were let in were lost by us or by the network before us.
+    /// Messages that were taken were lost by us or by the network before us.
     Lost {
-        /// How many.
+        /// The number of lost messages.
         messages: u64,
-        /// Of how many let in.
+        /// The number of taken messages.
         of: u64,
     },
     /// Messages left after their delay bound.
     Late {
-        /// How many.
+        /// The number of late messages.
         messages: u64,
-        /// Of how many sent.
+        /// The number of sent messages.
         of: u64,
-        /// The worst of them.
+        /// The worst tardiness.
         tardiness: Duration,
     },
-    /// The message on its way should have left.
+    /// The message under way should have left.
     Overdue {
-        /// For how long already.
+        /// The time since it should have left.
         since: Duration,
     },
 }
 
-/// Why there is nothing to say.
+/// The reason why there is nothing to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// Nothing was promised.
     BestEffort,
     /// No message has left yet, and none is overdue.
     NothingSent,
-    /// The thread that sends has not looked for messages for longer than the delay bound, although
-    /// something waits for it: what lies in the queue may be overdue.
+    /// The sending thread has not looked for messages for longer than the delay bound, although
+    /// something waits for it: messages in the queue may be overdue.
     NotLooked {
-        /// For how long at least.
+        /// The least time for which it has not looked.
         since: Duration,
     },
 }
 
 impl Snapshot {
-    /// Whether what was promised was kept up to `now`. What a sender lost by its own fault is no
-    /// broken promise; nor are messages lost because their channel was closed.
+    /// Returns the verdict up to `now`. A message that is lost by the sender's own fault breaks no
+    /// promise, nor does one that is lost because its channel was closed.
     pub fn verdict(&self, now: Instant) -> Verdict {
         self.verdict_unheard(now, Duration::ZERO)
     }
 
-    /// The same where something has waited for the thread that sends for `unheard` without being looked at
-    /// (`SenderThread::unheard`): what the books do not show yet may be overdue then.
+    /// Returns the verdict if work has waited for the sending thread for `unheard` without being
+    /// looked at (`SenderThread::unheard`): messages that the account does not show yet may be
+    /// overdue then.
     pub fn verdict_unheard(&self, now: Instant, unheard: Duration) -> Verdict {
         if self.delay_bound.is_none() {
             return Verdict::NotJudgeable(Unknown::BestEffort);

@@ -1,4 +1,4 @@
-//! Messages written where they are to lie.
+//! Messages written in place.
 
 use punctual_linux::clock;
 use punctual_linux::memfd::Writable;
@@ -7,7 +7,7 @@ use punctual_ring::frames;
 use super::{SendError, Sending};
 use crate::rings::View;
 
-/// Several messages, which the server is shown together, and woken for once.
+/// Several messages that are shown to the server together, with one wake-up.
 ///
 /// ```
 /// # use punctual_channel::client::{Attach as _, Geometry, Sending};
@@ -37,10 +37,10 @@ impl<'a> Batch<'a> {
         Self { sending }
     }
 
-    /// The next free slot, if there is one. Nothing is sent if it is dropped.
+    /// Claims the next free slot, if there is one. Nothing is sent if the slot is dropped.
     ///
     /// # Errors
-    /// [`SendError::ServerGone`] or [`SendError::Corrupt`]. What was pushed before stays.
+    /// Returns [`SendError::ServerGone`] or [`SendError::Corrupt`]. Messages pushed before stay.
     #[inline]
     pub fn claim(&mut self) -> Result<Option<Slot<'_>>, SendError> {
         if self.sending.peer.is_gone() {
@@ -49,43 +49,43 @@ impl<'a> Batch<'a> {
         Ok(self.sending.puts.claim()?.map(Slot))
     }
 
-    /// Shows the server what was pushed. So does dropping it.
+    /// Shows the pushed messages to the server. Dropping the batch does the same.
     pub fn publish(self) {}
 }
 
-/// What was pushed is in the queue: it must not wait there for the next message.
+/// Publishes the pushed messages: they are in the queue, and must not wait there for the next one.
 impl Drop for Batch<'_> {
     #[inline]
     fn drop(&mut self) {
-        // With when it was published: by that it is judged whether it left in time.
+        // The time of publication decides whether a message left in time.
         let wake = self.sending.puts.publish_with(|| clock::now().as_nanos());
         self.sending.peer.ring(wake);
     }
 }
 
-/// Where a message is to lie.
+/// A free slot for a message.
 #[derive(Debug)]
 #[must_use = "nothing is pushed"]
 pub struct Slot<'a>(frames::Slot<'a, Writable, View>);
 
 impl Slot<'_> {
-    /// The most bytes of a message.
+    /// Returns the largest number of bytes of a message.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Writes `bytes` from the byte `at` on. What was written there long ago is still there: what is
-    /// pushed should have been written first.
+    /// Writes `bytes` from the byte `at` on. The slot still holds the bytes of an old message, so
+    /// every pushed byte should be written first.
     ///
     /// # Panics
-    /// If it has not as many bytes.
+    /// Panics if the slot has fewer bytes.
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         self.0.write(at, bytes);
     }
 
-    /// Where it lies, for the kernel to write [`Self::capacity`] bytes to (as in read(2)) while the
-    /// slot is borrowed. Not for a `&mut [u8]`: the server may look at any time.
+    /// Returns the address of the slot, for the kernel to write [`Self::capacity`] bytes to (as in
+    /// read(2)) while the slot is borrowed. Not for a `&mut [u8]`: the server may read at any time.
     pub fn address(&mut self) -> *mut u8 {
         self.0.address()
     }
@@ -93,10 +93,10 @@ impl Slot<'_> {
     /// Puts the first `length` bytes in the queue.
     ///
     /// # Panics
-    /// If it has not as many bytes.
+    /// Panics if the slot has fewer bytes.
     #[inline]
     pub fn push(self, length: usize) {
-        // The word is given when it is published.
+        // The user word is set when the batch is published.
         self.0.push(length, 0);
     }
 }

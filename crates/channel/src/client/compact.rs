@@ -1,4 +1,4 @@
-//! A channel in a line of text, for command lines and environment variables:
+//! A sending channel as a line of text, for command lines and environment variables:
 //! `40mbit/s,delay=5ms,max=1420B,burst=4,dest=192.0.2.7:4000`.
 
 use std::fmt;
@@ -12,10 +12,10 @@ use punctual_model::channel::{
 use punctual_model::units::{self, UnitError};
 use thiserror::Error;
 
-/// What a broker's packets hold unless it is configured otherwise: a datagram, in bytes.
+/// The bytes of a datagram in a broker's packets unless it is configured otherwise.
 pub const DATAGRAM: u32 = 1_420;
 
-/// A channel that sends, as it is asked for in a line.
+/// A sending channel as requested by a line of text.
 ///
 /// ```
 /// use punctual_channel::client::compact::Compact;
@@ -30,86 +30,87 @@ pub const DATAGRAM: u32 = 1_420;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compact {
-    /// How much, how often. A rate in bits is one of messages of the largest size, headers not counted.
+    /// The sizes and the rate of messages. A rate in bits is one of messages of the largest size,
+    /// headers not counted.
     pub traffic: LinearBounded,
-    /// From a message's logical arrival to its end on the link.
+    /// The bound from a message's logical arrival to its end on the link.
     pub delay_bound: Duration,
-    /// Which messages are early: by credits, the burst is the one that these let pass.
+    /// The rule for early messages. With credits, the burst is the one that they let pass.
     pub policing: Policing,
-    /// What becomes of those.
+    /// The treatment of early messages.
     pub too_early: TooEarly,
-    /// Where to; none: not said.
+    /// The destination; `None` if the line has none.
     pub destination: Option<HostPort>,
 }
 
-/// What is wrong with such a line.
+/// The error in such a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompactError {
-    /// Nothing, or an empty part.
+    /// The line or a part of it is empty.
     #[error("has an empty part; write {FORM}")]
     Empty,
-    /// It does not begin with a rate.
+    /// The line does not begin with a rate.
     #[error("begins with \"{0}\", which is no rate; write {FORM}")]
     NoRate(String),
-    /// A key that there is not.
+    /// A key is unknown.
     #[error(
         "has the unknown part \"{0}\"; there are delay, max, min, burst, credits, too_early and dest"
     )]
     Unknown(String),
-    /// Twice the same.
+    /// A key occurs twice.
     #[error("says {0} twice; keep one")]
     Twice(&'static str),
-    /// No delay bound.
+    /// There is no delay bound.
     #[error("has no delay bound; add one, such as delay=5ms")]
     NoDelay,
-    /// A quantity that is none.
+    /// A value is no quantity.
     #[error("{key}: \"{text}\" {why}")]
     Quantity {
-        /// Of which part.
+        /// The key.
         key: &'static str,
-        /// What it says.
+        /// The value.
         text: String,
-        /// Why that is none.
+        /// The reason.
         why: UnitError,
     },
-    /// No whole number from 1 on.
+    /// A value is no whole number from 1 on.
     #[error("{key}: \"{text}\" is no whole number from 1 to 4294967295")]
     Count {
-        /// Of which part.
+        /// The key.
         key: &'static str,
-        /// What it says.
+        /// The value.
         text: String,
     },
-    /// None of the words that there are.
+    /// A value is none of the known words.
     #[error("{key}: there is no \"{text}\"; write one of {choices}")]
     Choice {
-        /// Of which part.
+        /// The key.
         key: &'static str,
-        /// What it says.
+        /// The value.
         text: String,
-        /// What it may say.
+        /// The known words.
         choices: String,
     },
-    /// A burst beside credits.
+    /// There is a burst beside credits.
     #[error(
         "has a burst beside credits, which let {0} messages pass at once; remove one of the two"
     )]
     BurstOfCredits(u32),
-    /// No rate.
+    /// The rate is invalid.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// No place to send to.
+    /// The destination is invalid.
     #[error("dest: \"{text}\" {why}")]
     Destination {
-        /// What it says.
+        /// The value.
         text: String,
-        /// Why that is none.
+        /// The reason.
         why: HostPortError,
     },
-    /// A delay bound of nothing.
+    /// The delay bound is zero.
     #[error("the delay bound is zero; it must be at least 1ns")]
     ZeroDelay,
-    /// All together are no traffic.
+    /// The parts together are no valid traffic.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
 }
@@ -178,7 +179,7 @@ impl FromStr for Compact {
     }
 }
 
-/// As it is read.
+/// Writes the line in the form in which it is parsed.
 impl fmt::Display for Compact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (traffic, delay) = (self.traffic, self.delay_bound);
@@ -196,7 +197,8 @@ impl fmt::Display for Compact {
     }
 }
 
-/// The time between two messages: `40mbit/s` of messages of `max` bytes, `100/s`, or `10ms`.
+/// Returns the time between two messages: `40mbit/s` of messages of `max` bytes, `100/s`, or
+/// `10ms`.
 fn spacing(rate: &str, max: u32) -> Result<Duration, CompactError> {
     let nanos = units::parse_period(rate).or_else(|_| units::parse_nanos(rate));
     if let Ok(nanos) = nanos {
@@ -208,7 +210,7 @@ fn spacing(rate: &str, max: u32) -> Result<Duration, CompactError> {
 
 fn bytes(key: &'static str, text: Option<&str>) -> Result<Option<u32>, CompactError> {
     let Some(text) = text else { return Ok(None) };
-    // In bytes, where there is no unit: such as people know the sizes of datagrams.
+    // A number without a unit is in bytes, as is usual for sizes of datagrams.
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return count(key, text).map(Some);
     }
@@ -234,7 +236,7 @@ fn choice<T: Copy>(
     })
 }
 
-/// What the value is called; every value has a name.
+/// Returns the name of a value; every value has one.
 fn name_of<T: PartialEq>(value: T, all: &[(&'static str, T)]) -> &'static str {
     all.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| *name)
 }

@@ -1,4 +1,4 @@
-//! A message where it lies.
+//! A message in the memory in which it came.
 
 use punctual_model::Instant;
 use punctual_ring::frames::{Addressed as _, Frame, Words as _};
@@ -6,16 +6,16 @@ use punctual_ring::frames::{Addressed as _, Frame, Words as _};
 use super::Receiving;
 use crate::rings::View;
 
-/// Bytes of a word of shared memory.
+/// The bytes of a word of shared memory.
 const WORD: usize = 8;
 
-/// Words that are copied at once.
+/// The number of words that are copied at once.
 const COPIED: usize = 16;
 
-/// Where a message lies that was taken.
+/// The location of a message that was taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lies {
-    /// In words of the server's memory.
+    /// The offset in the server's memory, in words.
     word: usize,
     bytes: usize,
     arrived: Instant,
@@ -31,8 +31,8 @@ impl Lies {
     }
 }
 
-/// The next message of a channel. Its length is checked; its bytes are the server's, and to be had as
-/// a copy, or as an address for the kernel.
+/// The next message of a channel. Its length is checked. Its bytes are in the server's memory; they
+/// can be copied out, or passed to the kernel by address.
 #[derive(Debug)]
 pub struct Message<'a> {
     receiving: &'a mut Receiving,
@@ -44,19 +44,19 @@ impl<'a> Message<'a> {
         receiving.oldest.map(|lies| Self { receiving, lies })
     }
 
-    /// How many bytes it has.
+    /// Returns the number of its bytes.
     #[allow(clippy::len_without_is_empty, reason = "a message without bytes is a message")]
     pub fn len(&self) -> usize {
         self.lies.bytes
     }
 
-    /// Which message, counted from the first that the server put in, modulo 2⁶⁴.
+    /// Returns the message's number, counted from the first that the server put in, modulo 2⁶⁴.
     pub fn number(&self) -> u64 {
-        // The oldest held is the first that was not released.
+        // The oldest held message is the first that was not released.
         self.receiving.source().released()
     }
 
-    /// When it had come to this host, in CLOCK_MONOTONIC, as the server says.
+    /// Returns when it came to this host, in CLOCK_MONOTONIC, as the server reports.
     pub fn arrived(&self) -> Instant {
         self.lies.arrived
     }
@@ -64,7 +64,7 @@ impl<'a> Message<'a> {
     /// Copies its bytes from the byte `at` on.
     ///
     /// # Panics
-    /// If it has not as many bytes.
+    /// Panics if the message has fewer bytes.
     pub fn read(&self, at: usize, mut into: &mut [u8]) {
         let Lies { word, bytes, .. } = self.lies;
         assert!(at <= bytes && into.len() <= bytes - at, "beyond the message");
@@ -85,13 +85,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Where its [`Self::len`] bytes lie, for the kernel to read (as in write(2)) while it is borrowed.
-    /// Not for a `&[u8]`: the server may write at any time.
+    /// Returns the address of its [`Self::len`] bytes, for the kernel to read (as in write(2))
+    /// while it is borrowed. Not for a `&[u8]`: the server may write at any time.
     pub fn address(&self) -> *const u8 {
         self.receiving.source().memory().address(self.lies.word)
     }
 
-    /// Gives its place back to the server: the message was received.
+    /// Gives its slot back to the server: the message was received.
     pub fn release(self) {
         self.receiving.release();
     }

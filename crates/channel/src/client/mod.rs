@@ -1,35 +1,37 @@
 //! The client's side of channels: its two ends, [`Sending`] and [`Receiving`].
 //!
-//! An end is a queue in shared memory and a bell. While both sides are awake no call here enters the
-//! kernel, and none allocates. Who may have which channel is the broker's affair and not seen here:
-//! what [`Sending::map`] is given comes from a server by whatever connection there is ([`Attach`]).
+//! An end is a queue in shared memory and a bell. While both sides are awake no call here enters
+//! the kernel, and none allocates. Permissions are up to the broker and not visible here: the
+//! descriptors that [`Sending::map`] takes come from a server by some connection ([`Attach`]).
 //!
-//! - [`sending`], [`batch`]: messages in, one by one or several at a time where they are to lie.
-//! - [`receiving`], [`message`]: messages out, as a copy or where they lie.
+//! - [`sending`], [`batch`]: put messages in, one by one or several at a time in place.
+//! - [`receiving`], [`message`]: take messages out, as a copy or in place.
 //! - [`compact`]: a channel in a line of text.
 //! - `peer`: the bells, and whether a server still has the other end.
 //!
 //! # Waiting for room
-//! Who waits for room, here or in poll(2), is woken when a quarter of its slots is free, and for a single
-//! one if it was not woken within the last millisecond: so it puts in several messages a sleep. A queue of
-//! a few slots is told of each.
+//! A thread that waits for room, here or in poll(2), is woken when a quarter of the slots is free.
+//! It is woken for a single slot if it was not woken within the last millisecond. So it puts in
+//! several messages for each sleep. A queue of a few slots wakes it for each.
 //!
 //! # A server that ends
-//! What is mapped stays. What was sent and has not left yet goes on with the next server:
-//! [`Sending::rejoin`] copies it into the queue that this one has made. What a server had put in is
-//! received before what the next one puts in. A message for which a call returned `Ok` is in the queue, one for which it returned an error is not.
+//! The mapped memory stays. Messages that were sent and have not left yet go on with the next
+//! server: [`Sending::rejoin`] copies them into the queue that this one has made. Messages that a
+//! server had put in are received before those of the next one. A message for which a call returned
+//! `Ok` is in the queue; one for which it returned an error is not.
 //!
 //! # In an event loop
-//! An end is [`AsFd`](std::os::fd::AsFd). Readable means that it was rung, not that there is something:
+//! An end is [`AsFd`](std::os::fd::AsFd). Readable means that the bell was rung, not that there is
+//! a message:
 //!
-//! 1. `before_poll`: if it says [`Rest::Work`], there is something to do, so do not sleep.
+//! 1. `before_poll`: if it returns [`Rest::Work`], there is something to do, so do not sleep.
 //! 2. poll(2), epoll_wait(2) and so on, for reading.
 //! 3. `after_poll`, however that ended.
 //! 4. `try_send` or `try_receive` until they have no more.
 //!
-//! The server rings only for a side that said that it sleeps: so without the first step it does not,
-//! and nothing may come between the first and the second. Calls that send or receive take the third
-//! step themselves where it was left out.
+//! The server rings only for a side that announced its sleep. So without the first step it does not
+//! ring, and nothing may come between the first and the second. Calls that send or receive take the
+//! third step themselves if it was left out.
 
 pub mod batch;
 pub mod compact;
@@ -51,27 +53,27 @@ pub use punctual_ring::frames::{Geometry, Rest};
 pub use receiving::{Received, Receiving};
 pub use sending::Sending;
 
-/// An end of a channel, as whoever asks a server for its queue needs it.
+/// An end of a channel, as the code that requests a queue from a server needs it.
 pub trait Attach: Sized {
-    /// Maps a queue of a channel that has none yet. It was made with this geometry and begins with message
-    /// 0.
+    /// Maps a queue of a channel that has none yet. The queue was made with this geometry and
+    /// begins with message 0.
     ///
     /// # Errors
-    /// If it is no such queue, or there is no memory.
+    /// Returns an error if it is no such queue, or there is no memory.
     fn map(queue: Passed, geometry: Geometry) -> Result<Self, RingError>;
 
-    /// Returns the number of the first message that the next queue carries: what the server that makes it
-    /// is to be told.
+    /// Returns the number of the first message that the next queue carries. The server that makes
+    /// that queue needs it.
     ///
     /// # Errors
-    /// If the last server's part of the memory makes no sense.
+    /// Returns an error if the last server's part of the memory is inconsistent.
     fn next_number(&mut self) -> Result<u64, Corrupt>;
 
-    /// Goes on with a queue of the next server, after one that is gone; it was made to begin with message
-    /// `first`, as [`Self::next_number`] said. To a server that is still there this end is gone from here
-    /// on.
+    /// Goes on with a queue of the next server, after the last one has gone. The queue was made to
+    /// begin with message `first`, as [`Self::next_number`] returned. To a server that is still
+    /// there, this end is gone from here on.
     ///
     /// # Errors
-    /// If it is no such queue. Then all is as it was.
+    /// Returns an error if it is no such queue. Then nothing has changed.
     fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError>;
 }

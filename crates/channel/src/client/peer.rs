@@ -1,16 +1,17 @@
-//! The server as an end knows it: a bell, which sounds its last when the server ends, and a doorbell.
+//! The server as an end sees it: a bell, which is rung a last time when the server ends, and a
+//! doorbell.
 
 use punctual_linux::pass::{Bell, Doorbell, Heard, PassError};
 use punctual_model::Instant;
 use punctual_ring::frames::Wake;
 
-/// The bells of an end, and what is known of the server.
+/// The bells of an end, and whether the server is gone.
 #[derive(Debug)]
 pub(super) struct Peer {
     bell: Bell,
     doorbell: Doorbell,
     gone: bool,
-    /// Between `before_poll` and `after_poll`.
+    /// Set between `before_poll` and `after_poll`.
     pub(super) polled: bool,
 }
 
@@ -27,8 +28,9 @@ impl Peer {
         self.gone
     }
 
-    /// What was published is published, whoever hears of it: that nobody does is kept for the next
-    /// call, which would else put in a message twice.
+    /// Wakes the server if it sleeps. The message is published in any case. If the server is gone,
+    /// that is only reported by the next call: an error here would make the caller send the message
+    /// again.
     #[inline]
     pub(super) fn ring(&mut self, wake: Wake) {
         if wake == Wake::Ring {
@@ -38,8 +40,8 @@ impl Peer {
 
     #[cold]
     fn ring_now(&mut self) {
-        // A doorbell does not say whether anybody hears it; the bell does. This side is awake, so no ring
-        // for a sleep is taken back.
+        // A doorbell does not show whether the server is there; the bell does. This side is awake,
+        // so silencing takes back no ring that would end a sleep.
         if self.doorbell.ring().is_err() || self.bell.silence() == Err(PassError::Gone) {
             self.gone = true;
         }
@@ -51,7 +53,7 @@ impl Peer {
         Ok(heard)
     }
 
-    /// Takes rings back, and finds out whether anybody is there to ring.
+    /// Takes rings back, and finds out whether the server is still there.
     pub(super) fn silence(&mut self) -> Result<(), PassError> {
         match self.bell.silence() {
             Err(PassError::Gone) => self.gone = true,

@@ -1,4 +1,4 @@
-//! The end that receives.
+//! The receiving end.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,11 +15,12 @@ use crate::rings::{Passed, RingError, Side, Takes, client};
 /// A message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub bytes: usize,
-    /// Which message, counted from the first that the server put in: none is missing in between.
+    /// Its number, counted from the first message that the server put in: none is missing in
+    /// between.
     pub number: u64,
-    /// When it had come to this host, as the server says.
+    /// When it came to this host, as the server reports.
     pub arrived: Instant,
 }
 
@@ -29,7 +30,7 @@ pub struct Received {
 /// use punctual_channel::client::{Attach as _, Geometry, ReceiveError, Receiving};
 /// use punctual_channel::rings::{Puts, server::Made};
 ///
-/// // What the broker does; here that is us.
+/// The broker does this; here we do it ourselves.
 /// let geometry = Geometry::new(8, 1_472)?;
 /// let (made, passed) = Made::<Puts>::new(geometry, 0)?;
 /// let mut receiving = Receiving::map(passed, geometry)?;
@@ -51,10 +52,10 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Receiving {
     pub(super) takes: Takes,
-    /// The queues of servers before this one that are not empty yet, the oldest first.
+    /// The queues of earlier servers that are not empty yet, the oldest first.
     pub(super) earlier: VecDeque<Takes>,
     pub(super) peer: Peer,
-    /// The oldest message, taken and not released: the one held at most.
+    /// The oldest message, taken and not released: at most this one is held.
     pub(super) oldest: Option<Lies>,
 }
 
@@ -73,7 +74,7 @@ impl Attach for Receiving {
         self.takes.refresh()?;
         let Side { end, bell, doorbell } = client::map::<Takes>(queue, self.geometry(), first)?;
         let last = std::mem::replace(&mut self.takes, end);
-        // What lies there is received first.
+        // Messages in the last queue are received first.
         if last.released() != last.pushed() {
             self.earlier.push_back(last);
         }
@@ -90,7 +91,7 @@ impl From<Side<Takes>> for Receiving {
 }
 
 impl Receiving {
-    /// How many messages of which size the queue holds.
+    /// Returns the number of the queue's slots and their size.
     pub fn geometry(&self) -> Geometry {
         self.takes.geometry()
     }
@@ -98,15 +99,16 @@ impl Receiving {
     /// Copies the next message out; waits while there is none.
     ///
     /// # Errors
-    /// Any but [`ReceiveError::Empty`] and [`ReceiveError::TimedOut`].
+    /// Returns any error but [`ReceiveError::Empty`] and [`ReceiveError::TimedOut`].
     pub fn receive(&mut self, into: &mut [u8]) -> Result<Received, ReceiveError> {
         self.receive_until(into, Instant::MAX)
     }
 
-    /// As [`Self::receive`], and waits until [`punctual_linux::clock::now`] is `until` at the longest.
+    /// Copies the next message out as [`Self::receive`] does, but waits until
+    /// [`punctual_linux::clock::now`] is `until` at the longest.
     ///
     /// # Errors
-    /// Any but [`ReceiveError::Empty`].
+    /// Returns any error but [`ReceiveError::Empty`].
     pub fn receive_until(
         &mut self,
         into: &mut [u8],
@@ -119,7 +121,7 @@ impl Receiving {
     /// Copies the next message out if there is one.
     ///
     /// # Errors
-    /// Any but [`ReceiveError::TimedOut`].
+    /// Returns any error but [`ReceiveError::TimedOut`].
     pub fn try_receive(&mut self, into: &mut [u8]) -> Result<Received, ReceiveError> {
         let message = self.message()?.ok_or(ReceiveError::Empty)?;
         let (number, arrived, bytes) = (message.number(), message.arrived(), message.len());
@@ -132,29 +134,30 @@ impl Receiving {
         Ok(Received { bytes, number, arrived })
     }
 
-    /// The next message where it lies, if there is one. It stays the next one unless it is released.
+    /// Returns the next message in place, if there is one. It stays the next one unless it is
+    /// released.
     ///
     /// # Errors
-    /// [`ReceiveError::ServerGone`] with nothing left, [`ReceiveError::Corrupt`] or
+    /// Returns [`ReceiveError::ServerGone`] if none is left, [`ReceiveError::Corrupt`] or
     /// [`ReceiveError::Bell`].
     pub fn message(&mut self) -> Result<Option<Message<'_>>, ReceiveError> {
         self.rise();
         if self.look()? {
             return Ok(Message::of(self));
         }
-        // Who only ever tries must hear at some time that nobody will put anything in.
+        // A caller that never waits must learn at some time that the server is gone.
         self.peer.silence().map_err(ReceiveError::Bell)?;
         if !self.peer.is_gone() {
             return Ok(None);
         }
-        // What it put in before its end.
+        // The server may have put messages in before its end.
         if self.look()? { Ok(Message::of(self)) } else { Err(ReceiveError::ServerGone) }
     }
 
     /// Waits until there is a message.
     ///
     /// # Errors
-    /// Any but [`ReceiveError::Empty`] and [`ReceiveError::TooSmall`].
+    /// Returns any error but [`ReceiveError::Empty`] and [`ReceiveError::TooSmall`].
     pub fn wait_until(&mut self, until: Instant) -> Result<(), ReceiveError> {
         self.rise();
         loop {
@@ -175,10 +178,11 @@ impl Receiving {
         }
     }
 
-    /// The first step of waiting for a message in an event loop ([how](super#in-an-event-loop)).
+    /// Takes the first step of waiting for a message in an event loop
+    /// ([how](super#in-an-event-loop)).
     ///
     /// # Errors
-    /// [`ReceiveError::ServerGone`] with nothing left, or [`ReceiveError::Corrupt`].
+    /// Returns [`ReceiveError::ServerGone`] if no message is left, or [`ReceiveError::Corrupt`].
     pub fn before_poll(&mut self) -> Result<Rest, ReceiveError> {
         if self.look()? {
             return Ok(Rest::Work);
@@ -191,18 +195,18 @@ impl Receiving {
         Ok(rest)
     }
 
-    /// The step after poll(2), however that ended. That the server is gone says the next call that
-    /// finds nothing left.
+    /// Takes the step after poll(2), however that ended. If the server is gone, the next call that
+    /// finds no message left reports it.
     ///
     /// # Errors
-    /// [`ReceiveError::Bell`].
+    /// Returns [`ReceiveError::Bell`].
     pub fn after_poll(&mut self) -> Result<(), ReceiveError> {
         let silenced = self.peer.silence();
         self.rise();
         silenced.map_err(ReceiveError::Bell)
     }
 
-    /// Whether there is a message; then it is `oldest`.
+    /// Returns whether there is a message; then it is `oldest`.
     fn look(&mut self) -> Result<bool, ReceiveError> {
         while self.oldest.is_none() {
             let Some(earlier) = self.earlier.front() else {
@@ -217,16 +221,16 @@ impl Receiving {
         Ok(self.oldest.is_some())
     }
 
-    /// The queue in which the oldest message lies.
+    /// Returns the queue in which the oldest message is.
     pub(super) fn source(&self) -> &Takes {
         self.earlier.front().unwrap_or(&self.takes)
     }
 
-    /// The oldest message was received.
+    /// Releases the oldest message.
     pub(super) fn release(&mut self) {
         self.oldest = None;
         match self.earlier.front_mut() {
-            // Nobody is left to be told.
+            // The server of an earlier queue is gone and need not be woken.
             Some(earlier) => _ = earlier.release(1),
             None => {
                 let wake = self.takes.release(1);
@@ -235,7 +239,7 @@ impl Receiving {
         }
     }
 
-    /// Awake, whatever was said before a poll.
+    /// Marks this end as awake, even if it announced a sleep before a poll.
     #[inline]
     fn rise(&mut self) {
         if self.peer.polled {
@@ -245,7 +249,7 @@ impl Receiving {
     }
 }
 
-/// To poll for reading: [how](super#in-an-event-loop).
+/// Poll this for reading: [how](super#in-an-event-loop).
 impl AsFd for Receiving {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.peer.bell().as_fd()

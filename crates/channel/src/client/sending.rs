@@ -1,4 +1,4 @@
-//! The end that sends.
+//! The sending end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,8 +11,8 @@ use super::peer::Peer;
 use super::{Attach, Batch, DrainError, RejoinError, SendError};
 use crate::rings::{Passed, Puts, RingError, Side, client};
 
-/// How long it is waited before the queue is looked at again while it is drained: the server wakes
-/// who waits for room, and not who waits for emptiness.
+/// The shortest and the longest pause between two looks at a queue that is drained: the server
+/// wakes a client that waits for room, and not one that waits for an empty queue.
 const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(5));
 
 /// A channel's end in the process that sends.
@@ -21,7 +21,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 /// use punctual_channel::client::{Attach as _, Geometry, Sending};
 /// use punctual_channel::rings::{Takes, server::Made};
 ///
-/// // What the broker does; here that is us.
+/// The broker does this; here we do it ourselves.
 /// let geometry = Geometry::new(8, 1_472)?;
 /// let (made, passed) = Made::<Takes>::new(geometry, 0)?;
 /// let mut sending = Sending::map(passed, geometry)?;
@@ -51,7 +51,7 @@ impl Attach for Sending {
 
     fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError> {
         self.rise();
-        // What a batch that was leaked left unpublished goes on too.
+        // Messages that a leaked batch left unpublished go on, too.
         drop(self.batch());
         let Side { end: mut puts, bell, doorbell } =
             client::map::<Puts>(queue, self.geometry(), first)?;
@@ -68,7 +68,7 @@ impl From<Side<Puts>> for Sending {
 }
 
 impl Sending {
-    /// How many messages of which size the queue holds.
+    /// Returns the number of the queue's slots and their size.
     pub fn geometry(&self) -> Geometry {
         self.puts.geometry()
     }
@@ -76,16 +76,17 @@ impl Sending {
     /// Puts a copy of `message` into the queue; waits while there is no room.
     ///
     /// # Errors
-    /// Any but [`SendError::Full`] and [`SendError::TimedOut`].
+    /// Returns any error but [`SendError::Full`] and [`SendError::TimedOut`].
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
         self.send_until(message, Instant::MAX)
     }
 
-    /// As [`Self::send`], and waits until [`clock::now`] is `until` at the longest.
+    /// Puts a copy of `message` into the queue as [`Self::send`] does, but waits until
+    /// [`clock::now`] is `until` at the longest.
     ///
     /// # Errors
-    /// Any but [`SendError::Full`].
+    /// Returns any error but [`SendError::Full`].
     pub fn send_until(&mut self, message: &[u8], until: Instant) -> Result<(), SendError> {
         while !self.put(message)? {
             self.wait_until(until)?;
@@ -96,24 +97,24 @@ impl Sending {
     /// Puts a copy of `message` into the queue if there is room.
     ///
     /// # Errors
-    /// Any but [`SendError::TimedOut`].
+    /// Returns any error but [`SendError::TimedOut`].
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> Result<(), SendError> {
         if self.put(message)? { Ok(()) } else { self.full() }
     }
 
-    /// Messages written where they are to lie, shown to the server together.
+    /// Begins a batch of messages that are written in place and shown to the server together.
     #[inline]
     pub fn batch(&mut self) -> Batch<'_> {
         self.rise();
         Batch::of(self)
     }
 
-    /// Whether a message could be sent without waiting. The server may withhold slots, so there can be
-    /// none with an empty queue.
+    /// Returns whether a message could be sent without waiting. The server may withhold slots, so
+    /// even an empty queue can have no room.
     ///
     /// # Errors
-    /// [`SendError::ServerGone`] or [`SendError::Corrupt`].
+    /// Returns [`SendError::ServerGone`] or [`SendError::Corrupt`].
     pub fn has_room(&mut self) -> Result<bool, SendError> {
         Ok(self.batch().claim()?.is_some())
     }
@@ -121,9 +122,9 @@ impl Sending {
     /// Waits until there is room.
     ///
     /// # Errors
-    /// Any but [`SendError::Full`] and [`SendError::TooLong`].
+    /// Returns any error but [`SendError::Full`] and [`SendError::TooLong`].
     pub fn wait_until(&mut self, until: Instant) -> Result<(), SendError> {
-        // What a batch that was leaked left unpublished, the server would not see while we sleep.
+        // The server would not see messages that a leaked batch left unpublished while we sleep.
         drop(self.batch());
         loop {
             if self.peer.is_gone() {
@@ -140,19 +141,19 @@ impl Sending {
         }
     }
 
-    /// How many messages have not left yet: the server gives a slot back when it has handed the last
-    /// packet of its message over.
+    /// Returns the number of messages that have not left yet: the server gives a slot back when it
+    /// has handed over the last packet of its message.
     ///
     /// # Errors
-    /// If the server's part of the memory makes no sense.
+    /// Returns an error if the server's part of the memory is inconsistent.
     pub fn unreleased(&mut self) -> Result<u64, Corrupt> {
         self.puts.unreleased()
     }
 
-    /// Waits until all has left.
+    /// Waits until every message has left.
     ///
     /// # Errors
-    /// Says how many messages are left.
+    /// The error gives the number of messages that are left.
     pub fn drain_until(&mut self, until: Instant) -> Result<(), DrainError> {
         self.rise();
         let (mut pause, longest) = LOOKS;
@@ -168,16 +169,16 @@ impl Sending {
             if now >= until {
                 return Err(DrainError::TimedOut { left });
             }
-            // What it hears is its end at most, and that at once.
+            // The bell can only ring for the server's end, and that ends the wait at once.
             self.peer.wait(until.min(now.saturating_add(pause))).map_err(DrainError::Bell)?;
             pause = longest.min(pause + pause);
         }
     }
 
-    /// The first step of waiting for room in an event loop ([how](super#in-an-event-loop)).
+    /// Takes the first step of waiting for room in an event loop ([how](super#in-an-event-loop)).
     ///
     /// # Errors
-    /// [`SendError::ServerGone`] or [`SendError::Corrupt`].
+    /// Returns [`SendError::ServerGone`] or [`SendError::Corrupt`].
     pub fn before_poll(&mut self) -> Result<Rest, SendError> {
         drop(self.batch());
         if self.peer.is_gone() {
@@ -188,17 +189,18 @@ impl Sending {
         Ok(rest)
     }
 
-    /// The step after poll(2), however that ended. That the server is gone says the next call.
+    /// Takes the step after poll(2), however that ended. If the server is gone, the next call
+    /// reports it.
     ///
     /// # Errors
-    /// [`SendError::Bell`].
+    /// Returns [`SendError::Bell`].
     pub fn after_poll(&mut self) -> Result<(), SendError> {
         let silenced = self.peer.silence();
         self.rise();
         silenced.map_err(SendError::Bell)
     }
 
-    /// Whether there was room.
+    /// Puts a message in; returns whether there was room.
     #[inline]
     fn put(&mut self, message: &[u8]) -> Result<bool, SendError> {
         let most = self.geometry().max_message();
@@ -212,7 +214,8 @@ impl Sending {
         Ok(true)
     }
 
-    /// No room. Who only ever tries must hear at some time that nobody will make any.
+    /// Reports that there is no room. A caller that never waits must learn at some time that the
+    /// server is gone.
     #[cold]
     fn full(&mut self) -> Result<(), SendError> {
         self.peer.silence().map_err(SendError::Bell)?;
@@ -222,7 +225,7 @@ impl Sending {
         })
     }
 
-    /// Awake, whatever was said before a poll.
+    /// Marks this end as awake, even if it announced a sleep before a poll.
     #[inline]
     fn rise(&mut self) {
         if self.peer.polled {
@@ -232,7 +235,7 @@ impl Sending {
     }
 }
 
-/// To poll for reading: [how](super#in-an-event-loop).
+/// Poll this for reading: [how](super#in-an-event-loop).
 impl AsFd for Sending {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.peer.bell().as_fd()

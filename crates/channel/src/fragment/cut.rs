@@ -1,4 +1,4 @@
-//! A message, or a block of it, in pieces.
+//! Cuts a message, or a block of it, into fragments.
 
 use std::num::NonZeroU16;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use punctual_model::Instant;
 
 use super::header::Header;
 
-/// A message as it is cut.
+/// A message to be cut into fragments.
 ///
 /// ```
 /// use punctual_channel::fragment::Fragments;
@@ -24,31 +24,32 @@ use super::header::Header;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragments {
-    /// Bytes of a piece.
+    /// The payload bytes of a fragment.
     pub fragment_bytes: NonZeroU16,
     /// The channel, as sender and receiver agreed to number it.
     pub channel: u32,
-    /// The message, counted from the channel's first.
+    /// The number of the message, counted from the channel's first.
     pub message: u64,
-    /// Its bytes.
+    /// The length of the message in bytes.
     pub length: u32,
 }
 
-/// A piece and its header.
+/// A fragment: its header and its part of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What precedes it.
+    /// The header before it.
     pub header: Header,
-    /// Which bytes of the message it carries.
+    /// The bytes of the message that it carries.
     pub bytes: Range<u32>,
 }
 
 impl Fragments {
-    /// The pieces of a block of the message, each stamped with `sent`. None of an empty block.
+    /// Returns the fragments of a block of the message, each stamped with `sent`; none for an empty
+    /// block.
     ///
     /// # Panics
-    /// If `block` does not begin at a piece, does not end at one or at the message's end, or lies
-    /// outside.
+    /// Panics if `block` does not begin at a fragment, does not end at one or at the message's end,
+    /// or lies outside.
     pub fn within(
         self,
         block: Range<u32>,

@@ -1,15 +1,15 @@
-//! The 32 bytes before each piece of a message.
+//! The 32 bytes before each fragment of a message.
 
 use punctual_model::Instant;
 use thiserror::Error;
 
-/// Bytes of a header.
+/// The length of a header in bytes.
 pub const HEADER_BYTES: usize = 32;
 
 const MAGIC: u8 = b'P';
 const VERSION: u8 = 1;
 
-/// What precedes a piece on the wire. The picture is in the [module's documentation](super).
+/// The header before a fragment on the wire. Its layout is in the [module's documentation](super).
 ///
 /// ```
 /// use punctual_channel::fragment::{HEADER_BYTES, Header};
@@ -31,70 +31,71 @@ const VERSION: u8 = 1;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of each piece of this message but its last, which may have fewer; at least 1.
+    /// The payload bytes of each fragment of this message but its last, which may have fewer; at
+    /// least 1.
     pub fragment_bytes: u16,
     /// The channel, as sender and receiver agreed to number it.
     pub channel: u32,
-    /// The message, counted from the channel's first.
+    /// The number of the message, counted from the channel's first.
     pub message: u64,
-    /// Where in the message the piece begins; a multiple of `fragment_bytes`.
+    /// The fragment's first byte in the message; a multiple of `fragment_bytes`.
     pub offset: u32,
-    /// Bytes of the whole message; more than `offset`.
+    /// The length of the whole message in bytes; more than `offset`.
     pub length: u32,
-    /// When it was sent, by a clock that both ends share; `None` where there is none. The instant 0
-    /// is sent as `None`.
+    /// The time of sending, by a clock that both ends share; `None` if they share none. The instant
+    /// 0 is sent as `None`.
     pub sent: Option<Instant>,
 }
 
-/// Why bytes are no piece of a message.
+/// The reason why bytes are no fragment of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// Not even a header and a byte.
+    /// They are shorter than a header and a byte.
     #[error("{bytes} bytes are less than a header of 32 and a byte of a message")]
     TooShort {
-        /// Bytes of the datagram.
+        /// The length of the datagram.
         bytes: usize,
     },
-    /// Of somebody else.
+    /// They come from another program.
     #[error("it begins with {first:#04x}, so it is no fragment of ours")]
     NotOurs {
         /// Its first byte.
         first: u8,
     },
-    /// Of a later version, or of no version.
+    /// They have a later version, or an invalid one.
     #[error("it has version {version} of the header; this receiver knows 1: upgrade the older end")]
     Version {
         /// Its second byte.
         version: u8,
     },
-    /// Pieces of nothing.
+    /// The header gives fragments of zero bytes.
     #[error("it says that fragments have no bytes")]
     NoFragment,
-    /// It would overlap two pieces, or lies outside.
+    /// The fragment would overlap two fragments, or lies outside of the message.
     #[error(
         "it begins at byte {offset} of {length}; a fragment of {fragment_bytes} bytes begins at a \
          multiple of that, inside the message"
     )]
     Misplaced {
-        /// Where it says that it begins.
+        /// The offset in the header.
         offset: u32,
-        /// How long it says that the message is.
+        /// The message length in the header.
         length: u32,
-        /// How long it says that a piece is.
+        /// The fragment length in the header.
         fragment_bytes: u16,
     },
-    /// Shorter or longer than its place.
+    /// The payload is shorter or longer than the header says.
     #[error("it carries {bytes} bytes where {wanted} belong")]
     WrongSize {
-        /// What it carries.
+        /// The length of the payload.
         bytes: usize,
-        /// What its place has.
+        /// The length that the header implies.
         wanted: u32,
     },
 }
 
 impl Header {
-    /// As on the wire.
+    /// Returns the header as on the wire.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = MAGIC;
@@ -109,12 +110,12 @@ impl Header {
         bytes
     }
 
-    /// A datagram as header and piece, which belong together: the piece has as many bytes as its
-    /// place in the message.
+    /// Splits a datagram into header and payload, and checks that the payload has as many bytes as
+    /// its place in the message.
     ///
     /// # Errors
-    /// What is wrong with it by itself. Whether it is of the right channel, or fits to other pieces,
-    /// is not known here.
+    /// Returns what is wrong with the datagram by itself. It does not check the channel, or whether
+    /// the fragment fits to others.
     pub fn read(datagram: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
         let too_short = HeaderError::TooShort { bytes: datagram.len() };
         let (header, piece) = datagram.split_first_chunk::<HEADER_BYTES>().ok_or(too_short)?;
@@ -132,7 +133,7 @@ impl Header {
         Ok((header, piece))
     }
 
-    /// Those after magic and version.
+    /// Reads the fields after magic and version.
     fn of_fields(fields: &[u8; HEADER_BYTES - 2]) -> Self {
         let mut left = &fields[..];
         let mut next = |bytes: usize| {

@@ -1,10 +1,10 @@
-//! Which messages are over: complete, or given up.
+//! Tracks the messages that are over: complete, or given up.
 
-/// The most messages that can be put together at a time, and how far back a late piece still finds
-/// its message open.
+/// The largest number of messages that can be reassembled at a time, and how far back a late
+/// fragment still finds its message open.
 pub const MOST_IN_FLIGHT: u32 = u64::BITS;
 
-/// The newest message seen and those just before it. What is further back is over.
+/// The newest message seen and those just before it. Older messages are over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct History {
     newest: u64,
@@ -12,19 +12,20 @@ pub(super) struct History {
     over: u64,
 }
 
-/// Where a message stands.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Newer than all others, by so many.
+    /// Newer than all others, by this many.
     Ahead(u64),
     /// Seen in part, or not at all.
     Open,
-    /// Complete, given up, or long past.
+    /// Complete, given up, or too old.
     Over,
 }
 
 impl History {
-    /// The first message seen is `newest`: of those before it nothing is known, and nothing counted.
+    /// Creates a history in which `newest` is the first message seen: nothing before it is known or
+    /// counted.
     pub(super) fn from(newest: u64) -> Self {
         Self { newest, over: !1 }
     }
@@ -42,8 +43,8 @@ impl History {
         }
     }
 
-    /// `message` is the newest now. How many that were not over are too far back for it, and so are
-    /// over.
+    /// Makes `message` the newest. Returns how many messages that were not over are now too far
+    /// back, and so are over.
     pub(super) fn advance(&mut self, message: u64) -> u64 {
         let by = message - self.newest;
         self.newest = message;
@@ -60,7 +61,7 @@ impl History {
         never_seen.saturating_add(passed.into())
     }
 
-    /// The oldest that is not too far back.
+    /// Returns the oldest message that is not too far back.
     pub(super) fn oldest(&self) -> u64 {
         self.newest.saturating_sub(u64::from(u64::BITS) - 1)
     }
@@ -71,7 +72,7 @@ impl History {
         }
     }
 
-    /// Messages that are not over, the newest among them.
+    /// Returns the number of messages that are not over, the newest among them.
     pub(super) fn open(&self) -> u32 {
         self.over.count_zeros()
     }
@@ -84,7 +85,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use std::collections::BTreeSet;
 
-    /// Against the set of all messages that are over.
+    /// Compares the window with the set of all messages that are over.
     #[test]
     fn the_window_is_the_end_of_the_set_of_all() {
         for seed in 0..200 {

@@ -1,4 +1,5 @@
-//! What a receiver knows of a channel beforehand, and the memory that it needs for it.
+//! The facts about a channel that its receiver knows beforehand, and the memory that it needs for
+//! them.
 
 use std::num::NonZeroU16;
 
@@ -8,18 +9,18 @@ use punctual_model::channel::LinearBounded;
 use super::history::MOST_IN_FLIGHT;
 use super::slot::words_for;
 
-/// What a receiver knows of a channel beforehand.
+/// The facts about a channel that its receiver knows beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Its number, as sender and receiver agreed.
+    /// The channel's number, as sender and receiver agreed.
     pub channel: u32,
-    /// What its sender promised. Room is made for its burst and one message more, at most
+    /// The sender's traffic contract. Room is made for its burst and one message more, at most
     /// [`MOST_IN_FLIGHT`].
     pub arrivals: LinearBounded,
-    /// What was promised to it.
+    /// The delay bound promised to the channel.
     pub delay_bound: Duration,
-    /// The smallest pieces that longer messages are cut into. Smaller ones are refused: each costs
-    /// room of its own.
+    /// The smallest fragments into which longer messages are cut. Smaller ones are refused: each
+    /// costs room of its own.
     pub least_fragment: NonZeroU16,
 }
 
@@ -32,8 +33,8 @@ impl Limits {
         arrivals.max_burst().saturating_add(1).min(MOST_IN_FLIGHT)
     }
 
-    /// Bytes that a [`Reassembly`] needs for messages that are not complete; all are taken when it is
-    /// made.
+    /// Returns the bytes that a [`Reassembly`] needs for messages that are not complete; it
+    /// allocates all of them when it is created.
     pub fn memory(&self) -> u64 {
         let max_message = self.arrivals.max_message();
         let bits = 8 * words_for(max_message, self.least_fragment.get()) as u64;

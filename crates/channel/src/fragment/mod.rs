@@ -1,7 +1,7 @@
-//! Messages in pieces: the header before each piece, and what puts them together again.
+//! Messages in fragments: the header before each fragment, and their reassembly.
 //!
-//! A message of a channel with `framing = "fragments"` travels as datagrams of their own, each with
-//! a header of 32 bytes, big-endian:
+//! A message of a channel with `framing = "fragments"` travels as several datagrams, each with a
+//! header of 32 bytes, big-endian:
 //!
 //! ```text
 //!  0        1        2        3        4        5        6        7
@@ -17,12 +17,13 @@
 //! │ the piece
 //! ```
 //!
-//! Every piece but a message's last has exactly *fragment bytes*, and each begins at a multiple of
-//! them. So each piece says by itself which bytes of how many it is, two pieces are the same or
-//! disjoint, and what is there is one bit for each piece. IP fragments are not used: one lost piece
-//! would cost the kernel's time and memory for the others, uncounted.
+//! The *piece* is the fragment's part of the message. Every piece but a message's last has exactly
+//! *fragment bytes*, and each begins at a multiple of them. So each fragment says by itself which
+//! bytes of the message it carries, two fragments are the same or disjoint, and one bit records
+//! each of them. IP fragments are not used: one lost fragment would cost the kernel's time and
+//! memory for the others, uncounted.
 //!
-//! [`Fragments`] cuts, [`Header`] reads and writes, [`Reassembly`] puts together.
+//! [`Fragments`] cuts, [`Header`] reads and writes, [`Reassembly`] reassembles.
 
 mod cut;
 mod header;

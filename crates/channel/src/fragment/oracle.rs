@@ -1,5 +1,5 @@
-//! The same as [`Reassembly`](super::Reassembly), from the rules alone: a map of bytes for each
-//! message, a set of all that is over, and searches over all of it.
+//! A slow and simple [`Reassembly`](super::Reassembly), from the rules alone: a map of bytes for
+//! each message, a set of all messages that are over, and searches over all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub(super) struct Oracle {
     limits: Limits,
     inside: BTreeMap<u64, Inside>,
     over: BTreeSet<u64>,
-    /// Everything before it is over, and not counted.
+    /// The first message seen; everything before it is over, and not counted.
     first: Option<u64>,
     newest: u64,
     newest_at: u64,

@@ -1,4 +1,4 @@
-//! Messages of one channel, put together from their pieces.
+//! Reassembles the messages of one channel from their fragments.
 
 use punctual_model::{Duration, Instant};
 
@@ -9,19 +9,20 @@ use super::outcome::{Counts, Message, Taken};
 use super::refused::Refused;
 use super::slot::{Put, Slot};
 
-/// How much longer than promised a message may be on its way before its number is doubted.
+/// The time by which a message may exceed its promised delay before its number is considered
+/// impossible.
 const NETWORK: Duration = Duration::from_secs(1);
 
-/// Puts messages together. All memory is taken when it is made.
+/// Reassembles messages. All memory is allocated when it is created.
 ///
-/// Pieces may come in any order and more than once. A message is given up when a newer one is
-/// complete and the delay bound has passed since: a sender sends the messages of a channel one after
-/// the other, so what is missing then has been overtaken for that long. Nothing waits for the order:
-/// a complete message is handed on at once.
+/// Fragments may come in any order and more than once. A message is given up when a newer one is
+/// complete and the delay bound has passed since: a sender sends the messages of a channel one
+/// after the other, so a missing fragment has been overtaken for that long. Messages are not put in
+/// order: a complete message is returned at once.
 ///
-/// Numbers are believed as far as the contract can have got since the newest (and one second, for
-/// the network). If nothing but impossible numbers came for a second and four spacings, the sender is
-/// taken to have begun again.
+/// A message number is accepted if the contract allows so many messages since the newest one (and
+/// one second, for the network). If only impossible numbers came for a second and four spacings,
+/// the sender is assumed to have begun again.
 ///
 /// ```
 /// use punctual_channel::fragment::{Fragments, Limits, Reassembly, Taken};
@@ -53,18 +54,18 @@ const NETWORK: Duration = Duration::from_secs(1);
 pub struct Reassembly {
     limits: Limits,
     slots: Box<[Slot]>,
-    /// None before the first piece.
+    /// `None` before the first fragment.
     history: Option<History>,
     newest_complete: Option<u64>,
     /// When the newest message was first seen.
     newest_at: Instant,
-    /// When a piece was last taken.
+    /// When a fragment was last taken.
     taken_at: Instant,
     counts: Counts,
 }
 
 impl Reassembly {
-    /// Nothing has come yet. Takes [`Limits::memory`] bytes and a little.
+    /// Creates an empty reassembly. Takes [`Limits::memory`] bytes and a little.
     pub fn new(limits: Limits) -> Self {
         let Limits { arrivals, least_fragment, .. } = limits;
         let slot = |_| Slot::new(arrivals.max_message(), least_fragment.get());
@@ -79,10 +80,10 @@ impl Reassembly {
         }
     }
 
-    /// A datagram came at `now`; `now` never goes back.
+    /// Takes a datagram that came at `now`; `now` never goes back.
     ///
     /// # Errors
-    /// If it is no piece of a message that can be under way.
+    /// Returns an error if it is no fragment of a message that can be under way.
     pub fn take<'a>(&'a mut self, now: Instant, datagram: &'a [u8]) -> Result<Taken<'a>, Refused> {
         self.give_up(now);
         let accepted = self.accept(now, datagram);
@@ -93,7 +94,7 @@ impl Reassembly {
             Ok(Accepted::Complete { at, message, length, first_sent }) => {
                 let bytes = match at {
                     Some(slot) => self.slots[slot].bytes(length),
-                    // Of a message in one piece, which is after the header.
+                    // A message in one fragment follows the header in the datagram.
                     None => &datagram[super::HEADER_BYTES..],
                 };
                 Ok(Taken::Complete(Message { number: message, bytes, first_sent }))
@@ -113,8 +114,8 @@ impl Reassembly {
         }
     }
 
-    /// Gives up what can be given up at `now`. [`take`](Self::take) does it as well; who waits for
-    /// the count to be right calls this at [`next_give_up`](Self::next_give_up).
+    /// Gives up the messages that can be given up at `now`. [`take`](Self::take) does it as well.
+    /// Call this at [`next_give_up`](Self::next_give_up) if the counts must be up to date.
     pub fn give_up(&mut self, now: Instant) {
         let Some(history) = &mut self.history else { return };
         for slot in &mut self.slots {
@@ -128,18 +129,18 @@ impl Reassembly {
         }
     }
 
-    /// When the next message is given up, unless it is complete by then.
+    /// Returns when the next message is given up, unless it is complete by then.
     pub fn next_give_up(&self) -> Option<Instant> {
         self.slots.iter().filter_map(|slot| slot.partial()?.give_up_at).min()
     }
 
-    /// What became of messages and pieces so far.
+    /// Returns the counts of messages and fragments so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Messages up to the newest of which nothing is counted yet: incomplete ones, and those of which
-    /// no piece came so far.
+    /// Returns the number of messages up to the newest that are not counted yet: incomplete ones,
+    /// and those of which no fragment has come so far.
     pub fn open(&self) -> u32 {
         self.history.as_ref().map_or(0, History::open)
     }
@@ -186,7 +187,7 @@ impl Reassembly {
         }
     }
 
-    /// What the contract says of a piece by itself.
+    /// Checks a fragment by itself against the contract.
     fn check(&self, header: &Header) -> Result<(), Refused> {
         let Limits { channel, arrivals, least_fragment, .. } = self.limits;
         if header.channel != channel {
@@ -204,7 +205,8 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Where its message stands, if it can be under way. May find that the sender began again.
+    /// Returns the state of the fragment's message, if the message can be under way. May conclude
+    /// that the sender began again.
     fn stand(&mut self, now: Instant, header: &Header) -> Result<Standing, Refused> {
         let message = header.message;
         let Some(history) = &self.history else { return Ok(Standing::Open) };
@@ -228,8 +230,8 @@ impl Reassembly {
         Ok(Standing::Open)
     }
 
-    /// How many messages after the newest can have been sent: as many as the contract allows from the
-    /// newest, which was seen late, to this instant.
+    /// Returns how many messages after the newest can have been sent: as many as the contract
+    /// allows from the newest, which may have been seen late, to this instant.
     fn most_ahead(&self, now: Instant) -> u64 {
         let Limits { arrivals, delay_bound, .. } = self.limits;
         let since = now.saturating_since(self.newest_at).saturating_add(delay_bound);
@@ -243,7 +245,7 @@ impl Reassembly {
         self.slots.iter().position(is_inside)
     }
 
-    /// A free place, if need be that of the oldest message.
+    /// Returns a free slot, if need be that of the oldest message.
     fn room_for(&mut self, message: u64) -> Result<usize, Refused> {
         let age = |slot: &Slot| slot.partial().map(|partial| partial.message);
         let oldest = (0..self.slots.len()).min_by_key(|&at| age(&self.slots[at]));
@@ -297,14 +299,15 @@ impl Reassembly {
     }
 }
 
-/// What became of a piece; `at` is where the whole message lies, if not in the datagram.
+/// The outcome of a fragment; `at` is the slot of the complete message, if it is not in the
+/// datagram.
 enum Accepted {
     Complete { at: Option<usize>, message: u64, length: u32, first_sent: Option<Instant> },
     More,
     Duplicate,
 }
 
-/// Whether the message has no other piece.
+/// Returns whether the message has no other fragment.
 fn is_whole(header: &Header) -> bool {
     header.length <= u32::from(header.fragment_bytes)
 }

@@ -1,84 +1,84 @@
-//! Why a piece was not taken.
+//! The reasons why a fragment was not taken.
 
 use thiserror::Error;
 
 use super::header::HeaderError;
 
-/// Why a piece was not taken. It changed nothing but the count.
+/// The reason why a fragment was not taken. The fragment changed nothing but the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// It makes no sense by itself.
+    /// It is invalid by itself.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// Of another channel.
+    /// It belongs to another channel.
     #[error("it is of channel {channel}, and this one is {wanted}")]
     OtherChannel {
-        /// What it says.
+        /// The channel in its header.
         channel: u32,
-        /// What was agreed.
+        /// The agreed channel.
         wanted: u32,
     },
-    /// Longer than declared.
+    /// Its message is longer than declared.
     #[error("its message would have {length} bytes; {most} are the most that were declared")]
     TooLong {
-        /// What it says.
+        /// The length in its header.
         length: u32,
-        /// What was declared.
+        /// The longest declared length.
         most: u32,
     },
-    /// Cut too small.
+    /// Its message is cut into too small fragments.
     #[error(
         "its message is cut into pieces of {fragment_bytes} bytes; {least} are the least agreed"
     )]
     TooFine {
-        /// What it says.
+        /// The fragment length in its header.
         fragment_bytes: u16,
-        /// What was agreed.
+        /// The least agreed length.
         least: u16,
     },
-    /// Its message is complete, given up or long past.
+    /// Its message is complete, given up or too old.
     #[error("message {message} is over; the newest is {newest}")]
     Over {
-        /// Its message.
+        /// The number of its message.
         message: u64,
-        /// The newest seen.
+        /// The newest message seen.
         newest: u64,
     },
-    /// More messages later than the channel can have sent.
+    /// Its message is further ahead than the channel can have sent.
     #[error(
         "message {message} is {ahead} after the newest; {most} are the most there can have been"
     )]
     TooFarAhead {
-        /// Its message.
+        /// The number of its message.
         message: u64,
-        /// How many after the newest seen.
+        /// The number of messages after the newest seen.
         ahead: u64,
-        /// How many the contract allows since then.
+        /// The number that the contract allows since then.
         most: u64,
     },
-    /// It would make another message of it.
+    /// It contradicts an earlier fragment of its message.
     #[error(
         "it says that message {message} has {length} bytes in pieces of {fragment_bytes}; another \
          piece said {first_length} and {first_fragment_bytes}"
     )]
     Contradicts {
-        /// Its message.
+        /// The number of its message.
         message: u64,
-        /// What it says of the message.
+        /// The message length in its header.
         length: u32,
-        /// What it says of the pieces.
+        /// The fragment length in its header.
         fragment_bytes: u16,
-        /// What the first piece said of the message.
+        /// The message length in the first fragment's header.
         first_length: u32,
-        /// What the first piece said of the pieces.
+        /// The fragment length in the first fragment's header.
         first_fragment_bytes: u16,
     },
-    /// As many newer messages are incomplete as there is room for.
+    /// The slots are taken by newer messages that are incomplete.
     #[error("no room for message {message} beside {incomplete} newer ones that are not complete")]
     NoRoom {
-        /// Its message.
+        /// The number of its message.
         message: u64,
-        /// How many there is room for.
+        /// The number of slots.
         incomplete: u32,
     },
 }

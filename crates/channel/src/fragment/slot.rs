@@ -1,4 +1,4 @@
-//! Room for one message that is not complete.
+//! A slot for one message that is not complete.
 
 use punctual_model::Instant;
 
@@ -7,29 +7,29 @@ use super::header::Header;
 #[derive(Debug)]
 pub(super) struct Slot {
     bytes: Box<[u8]>,
-    /// A bit for each piece.
+    /// One bit for each fragment.
     have: Box<[u64]>,
     partial: Option<Partial>,
 }
 
-/// What is known of the message inside.
+/// The state of the message inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial {
     pub(super) message: u64,
     pub(super) length: u32,
     pub(super) fragment_bytes: u16,
-    /// Pieces that have not come.
+    /// The number of fragments that have not come.
     missing: u32,
     pub(super) first_sent: Option<Instant>,
-    /// When it is given up, once that is known.
+    /// When the message is given up, once that is known.
     pub(super) give_up_at: Option<Instant>,
 }
 
-/// What came of a piece.
+/// The outcome of putting a fragment in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Duplicate,
-    /// Length or cut are not those of the pieces before it.
+    /// The length or the cut differs from that of earlier fragments.
     Contradicts(Partial),
     More,
     Complete(Partial),
@@ -43,7 +43,8 @@ impl PartialEq for Partial {
 impl Eq for Partial {}
 
 impl Slot {
-    /// For messages of up to `max_message` bytes in pieces of at least `least_fragment`.
+    /// Creates a slot for messages of up to `max_message` bytes in fragments of at least
+    /// `least_fragment`.
     pub(super) fn new(max_message: u32, least_fragment: u16) -> Self {
         let words = words_for(max_message, least_fragment);
         Self {
@@ -65,10 +66,10 @@ impl Slot {
         self.partial = None;
     }
 
-    /// Makes room for the message of which `header` is a piece.
+    /// Makes room for the message to which `header` belongs.
     pub(super) fn begin(&mut self, header: &Header, give_up_at: Option<Instant>) {
         let Header { message, length, fragment_bytes, .. } = *header;
-        // Only as much as this message needs: a large room may hold a small message.
+        // Only as many bits as this message needs: a large slot may hold a small message.
         self.have[..words_for(length, fragment_bytes)].fill(0);
         let missing = length.div_ceil(fragment_bytes.into());
         self.partial = Some(Partial {
@@ -81,10 +82,11 @@ impl Slot {
         });
     }
 
-    /// A piece of the message inside. Of a complete message the bytes stay until the next begins.
+    /// Puts in a fragment of the message inside. The bytes of a complete message stay until the
+    /// next one begins.
     ///
     /// # Panics
-    /// If there is no message inside.
+    /// Panics if there is no message inside.
     pub(super) fn put(&mut self, header: &Header, piece: &[u8]) -> Put {
         let partial = self.partial.as_mut().expect("a message was begun");
         if (header.length, header.fragment_bytes) != (partial.length, partial.fragment_bytes) {
@@ -110,13 +112,13 @@ impl Slot {
         Put::Complete(complete)
     }
 
-    /// The first `length` bytes of the message that was inside last.
+    /// Returns the first `length` bytes of the message that was inside last.
     pub(super) fn bytes(&self, length: u32) -> &[u8] {
         &self.bytes[..length as usize]
     }
 }
 
-/// Words of 64 bits for a bit a piece.
+/// Returns the number of 64-bit words for one bit per fragment.
 pub(super) fn words_for(length: u32, fragment_bytes: u16) -> usize {
     length.div_ceil(fragment_bytes.into()).div_ceil(u64::BITS) as usize
 }

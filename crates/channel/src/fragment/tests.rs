@@ -22,7 +22,7 @@ fn limits(burst: u32) -> Limits {
     }
 }
 
-/// A message whose bytes tell number and place.
+/// Returns the content of a message, whose bytes depend on number and place.
 fn content(message: u64, length: u32) -> Vec<u8> {
     (0..length).map(|at| (message as u8).wrapping_mul(31).wrapping_add(at as u8)).collect()
 }
@@ -115,7 +115,7 @@ fn lies_are_refused_with_the_reason() {
             first_fragment_bytes: 10,
         },
     );
-    // Within a second and the delay bound a thousand spacings and a few.
+    // A second and the delay bound allow a thousand spacings and a few.
     let far = Refused::TooFarAhead { message: 1_007, ahead: 1_004, most: 1_003 };
     lie(Header { message: 1_007, ..header }, far);
     assert_eq!(receiver.counts().refused, 5);
@@ -133,10 +133,10 @@ fn rooms_go_to_the_newest() {
     assert_eq!(receiver.take(ns(0), &pieces(1, 20, 10)[1]), Err(over));
     let no_room = Refused::NoRoom { message: 2, incomplete: 2 };
     assert_eq!(receiver.take(ns(0), &pieces(2, 20, 10)[0]), Err(no_room));
-    // In one piece it needs none.
+    // In one fragment it needs no slot.
     let whole = &pieces(2, 8, 8)[0];
     assert_eq!(outcome(receiver.take(ns(0), whole)), Outcome::Complete(2, content(2, 8)));
-    // Nothing of it came until it was 64 back, nor the rest of 3 and 4.
+    // No fragment of messages 5 and 6 came until they were 64 back, nor the rest of 3 and 4.
     assert_eq!(receiver.take(ns(0), &pieces(70, 20, 10)[0]), Ok(Taken::More));
     let counts = receiver.counts();
     assert_eq!((counts.crowded_out, counts.missing), (3, 2));
@@ -156,7 +156,7 @@ fn a_sender_that_began_again_is_believed_after_a_silence() {
     assert!(matches!(receiver.take(ns(quiet), &whole(0)), Ok(Taken::Complete(_))));
     assert_eq!((receiver.counts().restarts, receiver.counts().cut_off), (1, 1));
     assert!(matches!(receiver.take(ns(quiet), &whole(1)), Ok(Taken::Complete(_))));
-    // Forward as well, and the end of the numbers is one.
+    // Numbers may also jump forward, up to the largest.
     let last = whole(u64::MAX);
     assert!(matches!(receiver.take(ns(quiet), &last), Err(Refused::TooFarAhead { .. })));
     assert!(matches!(receiver.take(ns(2 * quiet), &last), Ok(Taken::Complete(_))));
@@ -164,7 +164,7 @@ fn a_sender_that_began_again_is_believed_after_a_silence() {
 
 #[test]
 fn memory_is_what_was_said() {
-    // Two messages of 100 bytes, and a bit for each of 13 pieces.
+    // Two messages of 100 bytes, and a bit for each of 13 fragments.
     assert_eq!(limits(1).memory(), 2 * (100 + 8));
     assert_eq!(limits(u32::MAX).memory(), 64 * 108);
     let whole = Limits { least_fragment: NonZeroU16::new(100).expect("not zero"), ..limits(9) };
@@ -175,7 +175,8 @@ fn memory_is_what_was_said() {
     assert_eq!(receiver.take(ns(0), &pieces(1, 100, 99)[0]), Err(fine));
 }
 
-/// A network that loses, repeats and reorders, and somebody who forges headers, against the oracle.
+/// Compares with the oracle over a network that loses, repeats and reorders, and a forger of
+/// headers.
 #[test]
 fn messages_are_put_together_as_from_a_map_of_bytes() {
     let mut totals = Counts::default();
@@ -192,7 +193,7 @@ fn messages_are_put_together_as_from_a_map_of_bytes() {
         let mut under_way: Vec<Vec<u8>> = Vec::new();
         for _ in 0..120 {
             if rng.random_bool(0.02) {
-                // A hole, or a sender that begins again.
+                // A gap in the numbers, or a sender that begins again.
                 message = match rng.random_range(0..3) {
                     0 => message + rng.random_range(1..150),
                     1 => rng.random_range(0..100),

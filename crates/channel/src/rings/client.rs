@@ -6,11 +6,11 @@ use punctual_ring::frames::Geometry;
 
 use super::{End, Passed, RingError, Side, View};
 
-/// Maps a queue that was made for this client, and makes its part one whose first message has the number
-/// `first`, as was agreed with the server.
+/// Maps a queue that was made for this client. Makes the client's part that of an empty queue whose
+/// first message has the number `first`, as agreed with the server.
 ///
 /// # Errors
-/// If it is no such queue, or there is no memory.
+/// Returns an error if it is no such queue, or there is no memory.
 pub fn map<E: End>(passed: Passed, geometry: Geometry, first: u64) -> Result<Side<E>, RingError> {
     let Passed { frames, page, bell, doorbell } = passed;
     let (own, other) = E::own_first(frames, page);

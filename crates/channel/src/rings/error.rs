@@ -1,4 +1,4 @@
-//! Why there is no queue.
+//! The errors of making a queue.
 
 use punctual_linux::memfd::MemfdError;
 use punctual_linux::pass::PassError;
@@ -6,34 +6,34 @@ use punctual_ring::frames::AttachError;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why client and server do not share a queue.
+/// The reason why client and server do not share a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RingError {
-    /// There is no such memory, or it could hurt whoever maps it.
+    /// The memory does not exist, or could hurt the process that maps it.
     #[error(transparent)]
     Memory(#[from] MemfdError),
-    /// It is no queue.
+    /// The memory is no queue.
     #[error("the shared memory is no queue of messages: {0}")]
     Queue(#[from] AttachError),
-    /// There is no bell.
+    /// The bell could not be created.
     #[error("there is no bell to wake each other: {0}")]
     Bell(#[from] PassError),
     /// No descriptor is left.
     #[error("a descriptor cannot be duplicated: {0}; raise the limit on open files (ulimit -n)")]
     Descriptors(Errno),
-    /// Of other messages than were granted.
+    /// The queue differs from the granted one.
     #[error(
         "the queue has {slots} slots of {bytes} bytes instead of the {expected_slots} of \
          {expected_bytes} that were granted: map it as granted"
     )]
     OtherGeometry {
-        /// What it has.
+        /// Its number of slots.
         slots: u32,
-        /// What they hold.
+        /// Their size.
         bytes: u32,
-        /// What was granted.
+        /// The granted number of slots.
         expected_slots: u32,
-        /// What those hold.
+        /// Their granted size.
         expected_bytes: u32,
     },
 }

@@ -1,26 +1,27 @@
-//! What client and server share for one channel: a queue of messages, and a bell each way.
+//! The parts of one channel that client and server share: a queue of messages, and a bell each way.
 //!
 //! ```text
-//! who makes it    who writes      what
-//! server          the producer    frames: descriptors and messages
-//! server          the consumer    page: how many were released
-//! server          the server      bell: a pair of sockets, wakes the client and tells of the server's end
-//! server          the client      doorbell: an eventfd, wakes the server
+//! made by    written by      part
+//! server     the producer    frames: descriptors and messages
+//! server     the consumer    page: the number of released messages
+//! server     the server      bell: a pair of sockets, wakes the client, reports the server's end
+//! server     the client      doorbell: an eventfd, wakes the server
 //! ```
-//! The server makes all of it, because a thread on which others depend touches only memory, descriptors
-//! and bells that were made on its own side. Of a channel that sends, the client is the producer; of one
-//! that receives, the server is. Each side writes the part that is its own in that direction and maps the
-//! other for reading. What the other side writes is believed only as far as `punctual_ring::frames`
+//! The server makes all of it, because a thread on which others depend touches only memory,
+//! descriptors and bells that were made on its own side. In a channel that sends, the client is the
+//! producer; in one that receives, the server is. Each side writes its own part and maps the other
+//! part for reading. It trusts what the other side writes only as far as `punctual_ring::frames`
 //! checks it.
 //!
-//! # The order of things
-//! 1. The server [makes](server::Made) both memories and both bells, maps both memories, seals the part
-//!    that it writes itself, and passes a descriptor of each ([`Passed`]).
-//! 2. The client [maps](client::map) both, writes the beginning of its part, and says that it has.
-//! 3. The part that the client writes is [sealed](server::Made::seal): from then on the client can write
-//!    it, and do nothing else with it. This may take as long as the client likes.
-//! 4. The server [freezes](server::Made::freeze) the queue: it looks at the seals and puts every page in
-//!    place. This may wait for the client, too. Only then a thread on which others depend sees it.
+//! # Order of the steps
+//! 1. The server [makes](server::Made) both memories and both bells, maps both memories, seals the
+//!    part that it writes itself, and passes a descriptor of each ([`Passed`]).
+//! 2. The client [maps](client::map) both, initialises its part, and reports that it has.
+//! 3. The part that the client writes is [sealed](server::Made::seal): from then on the client can
+//!    write it, and do nothing else with it. This may take as long as the client likes.
+//! 4. The server [freezes](server::Made::freeze) the queue: it checks the seals and allocates every
+//!    page. This may wait for the client, too. Only then does a thread on which others depend see
+//!    it.
 
 pub mod client;
 mod error;
@@ -38,10 +39,10 @@ use punctual_ring::frames::{AttachError, Consumer, Geometry, Producer};
 pub use error::RingError;
 pub use view::View;
 
-/// Puts messages into a queue that the other process takes them out of.
+/// Puts messages into a queue from which the other process takes them.
 pub type Puts = Producer<Writable, View>;
 
-/// Takes messages out of a queue that the other process puts them into.
+/// Takes messages out of a queue into which the other process puts them.
 pub type Takes = Consumer<Writable, View>;
 
 /// One side's end of a queue: [`Puts`] or [`Takes`].
@@ -49,26 +50,26 @@ pub trait End: Sized {
     /// The end at the other side.
     type Other: End;
 
-    /// Bytes of the memory that this end writes.
+    /// Returns the bytes of the memory that this end writes.
     fn bytes(geometry: Geometry) -> usize;
 
-    /// Writes what makes `own` this end's part of an empty queue whose first message is number `first`.
+    /// Makes `own` this end's part of an empty queue whose first message is number `first`.
     ///
     /// # Errors
-    /// If it has another size.
+    /// Returns an error if `own` has another size.
     fn prepare(geometry: Geometry, first: u64, own: &Writable) -> Result<(), AttachError>;
 
     /// Attaches to a queue.
     ///
     /// # Errors
-    /// If it is none.
+    /// Returns an error if the memory is no queue.
     fn attach(own: Writable, other: View) -> Result<Self, AttachError>;
 
-    /// Returns how many messages of which size the queue holds.
+    /// Returns the number of the queue's slots and their size.
     fn geometry(&self) -> Geometry;
 
-    /// Returns of two things, one for the frames and one for the page, first the one for the part that
-    /// this end writes.
+    /// Sorts two values, one for the frames and one for the page: the one for the part that this
+    /// end writes comes first.
     fn own_first<T>(frames: T, page: T) -> (T, T);
 }
 
@@ -120,14 +121,14 @@ impl End for Takes {
     }
 }
 
-/// What one side has of a channel.
+/// One side's parts of a channel.
 #[derive(Debug)]
 pub struct Side<E> {
     /// Its end of the queue.
     pub end: E,
-    /// Rung by the server, heard by the client.
+    /// Rung by the server for the client.
     pub bell: Bell,
-    /// Rung by the client, watched by the server.
+    /// Rung by the client for the server.
     pub doorbell: Doorbell,
 }
 
@@ -145,40 +146,41 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// How many descriptors those are.
+    /// The number of descriptors.
     pub const COUNT: usize = 4;
 
-    /// Takes them in the order in which they are passed.
+    /// Takes the descriptors in the order in which they are passed.
     ///
     /// # Errors
-    /// If there are not [`Self::COUNT`], they come back.
+    /// Returns the descriptors if there are not [`Self::COUNT`] of them.
     pub fn of(descriptors: Vec<OwnedFd>) -> Result<Self, Vec<OwnedFd>> {
         let [frames, page, bell, doorbell] = <[OwnedFd; Self::COUNT]>::try_from(descriptors)?;
         Ok(Self { frames, page, bell, doorbell })
     }
 
-    /// Returns them in the order in which they are passed.
+    /// Returns the descriptors in the order in which they are passed.
     pub fn into_descriptors(self) -> [OwnedFd; Self::COUNT] {
         [self.frames, self.page, self.bell, self.doorbell]
     }
 
-    /// Returns the descriptors of its memory, each with its bytes.
+    /// Returns the descriptors of the memory, each with its size in bytes.
     pub fn memory(&self, geometry: Geometry) -> [(BorrowedFd<'_>, u64); 2] {
         // Each is at most a few gigabytes.
         let frames = (self.frames.as_fd(), geometry.producer_bytes() as u64);
         [frames, (self.page.as_fd(), Geometry::CONSUMER_BYTES as u64)]
     }
 
-    /// Returns them in the order in which they are passed.
+    /// Borrows the descriptors in the order in which they are passed.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; Self::COUNT] {
         [self.frames.as_fd(), self.page.as_fd(), self.bell.as_fd(), self.doorbell.as_fd()]
     }
 }
 
-/// Makes both sides of a queue in one process, the server's with the end `E`: for measurements and tests.
+/// Makes both sides of a queue in one process, with the end `E` for the server: for measurements
+/// and tests.
 ///
 /// # Errors
-/// If there is no memory, or no descriptor is left.
+/// Returns an error if there is no memory, or no descriptor is left.
 pub fn both<E: End>(geometry: Geometry) -> Result<(Side<E::Other>, Side<E>), RingError> {
     let (made, passed) = server::Made::<E>::new(geometry, 0)?;
     let client = client::map(passed, geometry, 0)?;

@@ -1,4 +1,4 @@
-//! The server's half of a queue: it makes both.
+//! The server's half of a queue: it makes both parts.
 
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -9,8 +9,8 @@ use punctual_ring::frames::Geometry;
 
 use super::{End, Passed, RingError, Side, View};
 
-/// A queue whose client has not mapped its part yet, or whose part is not sealed yet. `E` is the server's
-/// end of it.
+/// A queue whose client has not mapped its part yet, or whose client's part is not sealed yet. `E`
+/// is the server's end of it.
 #[derive(Debug)]
 pub struct Made<E> {
     own: Writable,
@@ -23,13 +23,14 @@ pub struct Made<E> {
 }
 
 impl<E: End> Made<E> {
-    /// Makes a queue whose first message has the number `first`, and what its client is to be passed.
+    /// Makes a queue whose first message has the number `first`. Returns it and the descriptors to
+    /// pass to its client.
     ///
-    /// Only the first page of what this side writes is there yet: the others are charged to the client if
-    /// that maps them first.
+    /// Only the first page of the part that this side writes is allocated so far: the others are
+    /// charged to the client if the client maps them first.
     ///
     /// # Errors
-    /// If there is no memory, or no descriptor is left.
+    /// Returns an error if there is no memory, or no descriptor is left.
     pub fn new(geometry: Geometry, first: u64) -> Result<(Self, Passed), RingError> {
         let (name, others_name) = E::own_first("punctual frames", "punctual page");
         let (own, own_file) = Writable::create_sparse(name, E::bytes(geometry), Others::Read)?;
@@ -39,29 +40,29 @@ impl<E: End> Made<E> {
         let (bell, theirs) = Bell::pair()?;
         bell.only_ring()?;
         let doorbell = Doorbell::new()?;
-        // Which of two is whose is the same question both ways.
+        // The same function also sorts the parts into frames and page.
         let (frames, page) = E::own_first(own_file, copied);
         let passed = Passed { frames, page, bell: theirs.into(), doorbell: doorbell.copy()? };
         Ok((Self { own, lent, file, geometry, bell, doorbell, end: PhantomData }, passed))
     }
 
-    /// Takes from the client everything but to write where it has mapped. May wait for as long as the
-    /// client likes, which can hold the lock of the file: to be called by a thread on which nobody but that
-    /// client depends.
+    /// Takes all rights to the part from the client but writing where it has mapped it. May wait
+    /// for as long as the client likes, which can hold the lock of the file. So it must be called
+    /// by a thread on which only that client depends.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn seal(&self) -> Result<(), RingError> {
         Ok(memfd::seal(&self.file)?)
     }
 
-    /// Makes it a queue that can be used without waiting for anybody: looks at the seals, puts every page
-    /// in place and holds it there, and attaches. May wait for the client, which can hold the lock of a page:
-    /// to be called by a thread on which nobody but that client depends.
+    /// Makes it a queue that can be used without waiting: checks the seals, allocates every page
+    /// and holds it in memory, and attaches. May wait for the client, which can hold the lock of a
+    /// page. So it must be called by a thread on which only that client depends.
     ///
     /// # Errors
-    /// If it is not [sealed](Self::seal), not all memory can be had, or the client's part is not that
-    /// of a queue of this geometry.
+    /// Returns an error if it is not [sealed](Self::seal), if memory is lacking, or if the client's
+    /// part is not that of a queue of this geometry.
     pub fn freeze(self) -> Result<Side<E>, RingError> {
         let Self { mut own, lent, file, geometry, bell, doorbell, .. } = self;
         let other = lent.freeze(&file)?;
@@ -81,7 +82,7 @@ impl<E: End> Made<E> {
     }
 }
 
-/// Returns how many bytes the memory of a queue has, both parts together.
+/// Returns the number of bytes of a queue's memory, both parts together.
 pub fn bytes(geometry: Geometry) -> u64 {
     // Each is at most a few gigabytes.
     (geometry.producer_bytes() + Geometry::CONSUMER_BYTES) as u64

@@ -28,7 +28,7 @@ fn a_queue_to_the_server_may_begin_at_any_number() {
         is_put(&mut client.end, 7);
         made.seal().expect("ours");
         let server = made.freeze().expect("sealed");
-        // What was put in before the server could look is there.
+        // Messages put in before the server could look are there.
         let frame = server.end.take().expect("sound").expect("published");
         assert_eq!((frame.len(), server.end.released()), (1, first));
         assert_eq!(client.end.unreleased(), Ok(1));
@@ -64,18 +64,18 @@ fn what_is_not_as_made_is_refused() {
     let (made, _passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     made.seal().expect("ours");
     assert!(matches!(made.freeze().expect_err("of zeroes"), RingError::Queue(_)));
-    // As many bytes, cut otherwise.
+    // The same number of bytes, divided otherwise.
     let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let other = Geometry::new(4, 101).expect("valid");
     let _client: Side<Puts> = client::map(passed, other, 0).expect("as many bytes");
     made.seal().expect("ours");
     let refused = made.freeze().expect_err("of other messages");
     assert!(matches!(refused, RingError::OtherGeometry { bytes: 101, .. }), "{refused}");
-    // The server's own part is not for the client to write.
+    // The client cannot write the server's own part.
     let (_made, passed) = Made::<Puts>::new(geometry(), 0).expect("memory");
     let refused = client::map::<Puts>(passed, geometry(), 0).expect_err("the wrong end");
     assert!(matches!(refused, RingError::Memory(MemfdError::ReadOnly)), "{refused}");
-    // Another size.
+    // A queue of another size.
     let (_made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let larger = Geometry::new(8, 4_000).expect("valid");
     assert!(client::map::<Puts>(passed, larger, 0).is_err());
@@ -84,7 +84,7 @@ fn what_is_not_as_made_is_refused() {
     assert_eq!(Passed::of(three).map_err(|three| three.len()).err(), Some(3));
 }
 
-/// A client whose index lies beyond its queue is found out when the server attaches.
+/// Checks that an index beyond the queue is found when the server attaches.
 #[test]
 fn an_impossible_beginning_is_refused() {
     let (made, passed) = Made::<Takes>::new(geometry(), 10).expect("memory");
@@ -92,7 +92,7 @@ fn an_impossible_beginning_is_refused() {
     let frames = passed.frames.try_clone().expect("a descriptor");
     let frames = Writable::of(frames, bytes).expect("it is the client's to write");
     let _client: Side<Puts> = client::map(passed, geometry(), 10).expect("as made");
-    // Published, says the ninth word.
+    // The ninth word counts the published messages.
     frames.words()[8].store(15, Ordering::Relaxed);
     made.seal().expect("ours");
     let refused = made.freeze().expect_err("five of four");
@@ -100,8 +100,8 @@ fn an_impossible_beginning_is_refused() {
     assert_eq!(refused, RingError::Queue(corrupt.into()));
 }
 
-/// What the client does to its memory between mapping and sealing costs itself alone: what it took away
-/// is of zeroes, and there.
+/// Checks that the client harms only itself by changing its memory between mapping and sealing:
+/// pages that it removed are filled with zeroes.
 #[test]
 fn holes_that_were_punched_before_sealing_are_filled() {
     let geometry = Geometry::new(64, 1_400).expect("valid");

@@ -3,7 +3,7 @@
 use punctual_linux::memfd::Readable;
 use punctual_ring::frames::{Addressed, Words};
 
-/// Memory that the other side writes, mapped for reading alone.
+/// Memory that the other side writes, mapped only for reading.
 #[derive(Debug)]
 pub struct View(pub Readable);
 

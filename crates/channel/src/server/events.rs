@@ -1,5 +1,5 @@
-//! What happens to each message, for a trace: a thread that carries channels tells it through a queue
-//! that never holds it up, and whoever writes the trace takes it out.
+//! Events of each message, for a trace. A thread that carries channels records them in a queue that
+//! never blocks it, and the writer of the trace takes them out.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use punctual_model::{Instant, JobId};
 use punctual_ring::spsc::{self, Consumer, Producer};
 use punctual_trace::{Event, Kind};
 
-/// The end of the thread that carries.
+/// The queue's end in the carrying thread.
 pub struct Events(Producer<Event>);
 
 impl Events {
-    /// With room for so many that nobody has taken yet. What finds none is counted as lost.
+    /// Creates a queue with room for `room` events. Events that find no room are counted as lost.
     pub fn new(room: usize) -> (Self, Consumer<Event>) {
         let (producer, consumer) = spsc::channel(room);
         (Self(producer), consumer)
     }
 
-    /// `kind` happened at `at` to message `index` of channel `task`, which arrived at `release`.
+    /// Records that `kind` happened at `at` to message `index` of channel `task`, which arrived at
+    /// `release`.
     pub(super) fn tell(
         &mut self,
         at: Instant,

@@ -1,10 +1,11 @@
-//! The communication server: threads that carry messages, told what to do by whoever admits channels.
+//! The communication server: threads that carry messages, controlled by the program that admits
+//! channels.
 //!
 //! - [`sender`]: from rings to the link, each message by its deadline.
 //! - [`receiver`]: from sockets to rings, guaranteed channels first.
-//! - [`orders`]: how the side that decides and the threads that carry speak.
-//! - [`ringer`]: who wakes clients.
-//! - [`events`]: what happens to each message, for a trace.
+//! - [`orders`]: the queues between the control side and the carrying threads.
+//! - [`ringer`]: threads that wake clients.
+//! - [`events`]: events of each message, for a trace.
 
 pub mod events;
 pub mod orders;

@@ -1,8 +1,9 @@
-//! How the thread that decides and a thread that carries messages speak: a queue each way, and an
-//! eventfd each way to wake for it.
+//! The queues between the control side and a thread that carries messages: one each way, and an
+//! eventfd each way to wake the other side.
 //!
-//! Neither waits for the other. Whatever takes long (connecting, mapping, unmapping, closing) is done
-//! by the side that decides: an order brings what was made, and a report takes away what is over.
+//! Neither side waits for the other. The control side does everything that takes long (connecting,
+//! mapping, unmapping, closing): an order brings the new objects, and a report takes the old ones
+//! away.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -11,23 +12,23 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-/// The side that decides.
+/// The control side's end.
 #[derive(Debug)]
 pub struct Desk<O, R> {
     orders: Producer<O>,
     reports: Consumer<R>,
     from: Arc<OwnedFd>,
-    // Last: whoever hears its last ring must find the queues abandoned.
+    // Dropped last: the side that this wakes must find the queues abandoned.
     to: Rings,
 }
 
-/// The side that carries.
+/// The carrying thread's end.
 #[derive(Debug)]
 pub struct Post<O, R> {
     orders: Consumer<O>,
     reports: Producer<R>,
     to: Arc<OwnedFd>,
-    // Last, as above; also where the thread panics.
+    // Dropped last, as above; also if the thread panics.
     from: Rings,
 }
 
@@ -37,7 +38,8 @@ struct Rings(Arc<OwnedFd>);
 
 impl Rings {
     fn ring(&self) {
-        // Fails only when it has been rung 2⁶⁴ times and not heard: then it is heard.
+        // This fails only if it was rung 2⁶⁴ times without being read: then the other side is awake
+        // anyway.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -48,13 +50,13 @@ impl Drop for Rings {
     }
 }
 
-/// Both of them.
+/// Both ends.
 pub type Sides<O, R> = (Desk<O, R>, Post<O, R>);
 
-/// Both sides, with room for so many orders and reports.
+/// Creates both ends, with room for `orders` orders and `reports` reports.
 ///
 /// # Errors
-/// If no descriptor is left (eventfd(2)).
+/// Returns an error if no descriptor is left (eventfd(2)).
 pub fn desk_and_post<O, R>(orders: usize, reports: usize) -> Result<Sides<O, R>, Errno> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let wake = || rustix::event::eventfd(0, flags).map(Arc::new);
@@ -67,27 +69,27 @@ pub fn desk_and_post<O, R>(orders: usize, reports: usize) -> Result<Sides<O, R>,
 }
 
 impl<O, R> Desk<O, R> {
-    /// Gives an order.
+    /// Sends an order.
     ///
     /// # Errors
-    /// If the other side does not keep up, it comes back.
+    /// Returns the order if the other side does not keep up.
     pub fn order(&mut self, order: O) -> Result<(), O> {
         self.orders.push(order).map_err(|rtrb::PushError::Full(order)| order)?;
         self.to.ring();
         Ok(())
     }
 
-    /// Whether the other side is gone.
+    /// Returns whether the other side is gone.
     pub fn is_abandoned(&self) -> bool {
         self.reports.is_abandoned()
     }
 
-    /// The oldest report. Poll(2) this [`AsFd`] to know when there is one.
+    /// Takes the oldest report. Poll(2) this [`AsFd`] to know when there is one.
     pub fn report(&mut self) -> Option<R> {
         let report = self.reports.pop().ok();
         if report.is_none() {
             silence(&self.from);
-            // One that came before the bell was silent.
+            // A report may have come before the eventfd was read.
             return self.reports.pop().ok();
         }
         report
@@ -101,27 +103,27 @@ impl<O, R> AsFd for Desk<O, R> {
 }
 
 impl<O, R> Post<O, R> {
-    /// The oldest order. Poll(2) this [`AsFd`] to know when there is one.
+    /// Takes the oldest order. Poll(2) this [`AsFd`] to know when there is one.
     pub fn take(&mut self) -> Option<O> {
         self.orders.pop().ok()
     }
 
-    /// To be called when this [`AsFd`] was readable, before the orders are taken.
+    /// Resets the eventfd. Call this when this [`AsFd`] was readable, before the orders are taken.
     pub fn silence(&self) {
         silence(&self.to);
     }
 
-    /// Reports.
+    /// Sends a report.
     ///
     /// # Errors
-    /// If the other side does not keep up, it comes back.
+    /// Returns the report if the other side does not keep up.
     pub fn report(&mut self, report: R) -> Result<(), R> {
         self.reports.push(report).map_err(|rtrb::PushError::Full(report)| report)?;
         self.from.ring();
         Ok(())
     }
 
-    /// Whether the other side is gone.
+    /// Returns whether the other side is gone.
     pub fn is_abandoned(&self) -> bool {
         self.orders.is_abandoned()
     }

@@ -1,9 +1,10 @@
-//! Threads that wake clients, one for each user, so that the threads that carry messages do not.
+//! Threads that wake clients, one for each user, so that the threads that carry messages need not.
 //!
-//! To wake a process is not for a thread on which others depend: who is woken can make that take long, by
-//! all that waits for its end of the bell (epoll(7)) and all that it wants to be told by (fcntl(2),
-//! F_SETOWN). So such a thread only leaves a mark, which takes a few atomic steps and, if the ringer
-//! sleeps, one wake-up of a thread of our own. A slow ringer harms its own user.
+//! A thread on which others depend must not wake a process. The woken process can make that take
+//! long, by everything that waits for its end of the bell (epoll(7)) and by the signals that it has
+//! requested for it (fcntl(2), F_SETOWN). So such a thread only sets a mark, which takes a few
+//! atomic steps and, if the ringer sleeps, one wake-up of a thread of our own. A slow ringer harms
+//! only its own user.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,18 +15,18 @@ use std::thread::{self, Thread};
 
 use punctual_linux::pass::Bell;
 
-/// Bells that one ringer has, at most.
+/// The largest number of bells of one ringer.
 const PLACES: usize = 1024;
 
-/// Places of a word.
+/// The places of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// What a ringer's thread shares with those that it works for.
+/// The marks that a ringer's thread shares with its notifiers.
 #[derive(Debug)]
 struct Marks {
-    /// Bells to be rung, a bit each.
+    /// Bells to be rung, one bit each.
     due: [AtomicU64; PLACES / WORD],
-    /// Places that are taken, a bit each.
+    /// Places that are taken, one bit each.
     taken: [AtomicU64; PLACES / WORD],
 }
 
@@ -35,31 +36,32 @@ enum Change {
     Leave(usize),
 }
 
-/// A thread that rings up to 1024 bells. It ends when this and all its notifiers are dropped, and closes
-/// what it has itself.
+/// A thread that rings up to 1024 bells. It ends when this and all its notifiers are dropped, and
+/// closes its bells itself.
 #[derive(Debug)]
 struct Ringer {
     marks: Arc<Marks>,
     thread: Thread,
-    /// None while it is dropped.
+    /// `None` while this is dropped.
     to: Option<Sender<Change>>,
 }
 
-/// Has the bell of one client rung. Dropped, it has the bell closed.
+/// Has the bell of one client rung. Dropping it has the bell closed.
 #[derive(Debug)]
 pub struct Notifier {
     marks: Arc<Marks>,
     thread: Thread,
     at: usize,
-    /// None while it is dropped.
+    /// `None` while this is dropped.
     to: Option<Sender<Change>>,
 }
 
 impl Notifier {
-    /// Has the bell rung soon. Neither waits nor allocates; rings that come together may be heard as one.
+    /// Has the bell rung soon. Neither waits nor allocates; the client may see several rings in
+    /// quick succession as one.
     pub fn ring(&self) {
         let bit = 1 << (self.at % WORD);
-        // What was published before is seen by the ringer, and so by whom it wakes.
+        // The ringer sees what was published before, and so does the client that it wakes.
         let before = self.marks.due[self.at / WORD].fetch_or(bit, Ordering::AcqRel);
         if before & bit == 0 {
             self.thread.unpark();
@@ -69,14 +71,14 @@ impl Notifier {
 
 #[cfg(test)]
 impl Notifier {
-    /// Marks, and has nothing rung: for what is checked step by step.
+    /// Creates a notifier that only sets the mark: for step-by-step tests.
     pub(in crate::server) fn without_a_thread() -> Self {
         let zeroes = || [const { AtomicU64::new(0) }; PLACES / WORD];
         let marks = Arc::new(Marks { due: zeroes(), taken: zeroes() });
         Self { marks, thread: thread::current(), at: 0, to: None }
     }
 
-    /// Whether it was rung since this was asked last.
+    /// Returns whether it was rung since the last call.
     pub(in crate::server) fn was_rung(&self) -> bool {
         self.marks.due[0].swap(0, Ordering::AcqRel) != 0
     }
@@ -85,7 +87,7 @@ impl Notifier {
 impl Drop for Notifier {
     fn drop(&mut self) {
         if let Some(to) = self.to.take() {
-            // Fails only if the thread has panicked.
+            // This fails only if the thread has panicked.
             let _ = to.send(Change::Leave(self.at));
         }
         self.thread.unpark();
@@ -106,17 +108,17 @@ impl Ringer {
     /// Rings this bell from here on.
     ///
     /// # Errors
-    /// If it has as many as it can; the bell comes back.
+    /// Returns the bell if there are as many as the thread can ring.
     fn enter(&mut self, bell: Bell) -> Result<Notifier, Bell> {
         let free = |word: &AtomicU64| word.load(Ordering::Acquire) != u64::MAX;
         let Some(word) = self.marks.taken.iter().position(free) else { return Err(bell) };
         let taken = &self.marks.taken[word];
-        // Nobody else takes places; others give them back.
+        // Only this takes places; other threads only give them back.
         let bit = taken.load(Ordering::Acquire).trailing_ones();
         taken.fetch_or(1 << bit, Ordering::AcqRel);
         let at = word * WORD + bit as usize;
         if let Some(to) = &self.to {
-            // Fails only if the thread has panicked.
+            // This fails only if the thread has panicked.
             let _ = to.send(Change::Enter(at, bell));
         }
         self.thread.unpark();
@@ -132,12 +134,12 @@ impl Ringer {
 impl Drop for Ringer {
     fn drop(&mut self) {
         drop(self.to.take());
-        // Which ends it if nobody is left.
+        // This ends the thread if no notifier is left.
         self.thread.unpark();
     }
 }
 
-/// The thread.
+/// The body of the thread.
 fn ring_all(marks: &Marks, changes: &Receiver<Change>) {
     let mut bells: BTreeMap<usize, Bell> = BTreeMap::new();
     loop {
@@ -148,14 +150,15 @@ fn ring_all(marks: &Marks, changes: &Receiver<Change>) {
                 continue;
             }
             rang = true;
-            // After the marks: whose mark is seen has been entered before.
+            // Taken after the marks: a bell whose mark is seen was entered before.
             if take_changes(marks, changes, &mut bells) {
                 return;
             }
             while due != 0 {
                 let place = at * WORD + due.trailing_zeros() as usize;
                 due &= due - 1;
-                // Of a client that is gone nothing more is heard; its end closes its channel elsewhere.
+                // Without its client a bell is useless; the client's end closes its channel
+                // elsewhere.
                 if bells.get(&place).is_some_and(|bell| bell.ring().is_err()) {
                     bells.remove(&place);
                 }
@@ -170,7 +173,7 @@ fn ring_all(marks: &Marks, changes: &Receiver<Change>) {
     }
 }
 
-/// Takes what has changed; whether nobody is left to ring for.
+/// Takes the changes. Returns whether the ringer and all its notifiers are gone.
 fn take_changes(
     marks: &Marks,
     changes: &Receiver<Change>,
@@ -196,10 +199,10 @@ pub struct Ringers {
 }
 
 impl Ringers {
-    /// Has a bell of a user's rung, by a thread of that user's.
+    /// Has a bell of a user rung, by a thread of that user.
     ///
     /// # Errors
-    /// If no thread can be had.
+    /// Returns an error if no thread can be created.
     pub fn enter(&mut self, user: u32, mut bell: Bell) -> io::Result<Notifier> {
         let own = self.users.entry(user).or_default();
         for ringer in &mut *own {
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(ringers.users.len(), 3);
     }
 
-    /// Each ring is asked for only when the one before was heard: one that is lost ends this.
+    /// Rings again only when the previous ring has come: a lost ring fails the test.
     #[test]
     fn no_ring_is_lost_while_the_ringer_falls_asleep() {
         let mut ringers = Ringers::default();
@@ -310,7 +313,7 @@ mod tests {
         assert_eq!(client.wait(patience()), Ok(Heard::Ring));
     }
 
-    /// Who never listens, or is gone, keeps nobody else from being rung for.
+    /// Checks that a client that never listens, or is gone, does not delay the rings of others.
     #[test]
     fn a_client_that_never_listens_keeps_no_other_waiting() {
         let mut ringers = Ringers::default();

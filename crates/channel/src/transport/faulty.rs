@@ -4,10 +4,10 @@ use punctual_model::Instant;
 
 use super::{HandedOver, NotTaken, Packet, Piece, Transport};
 
-/// What happens to a packet.
+/// The treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing out of the ordinary.
+    /// It is passed on.
     None,
     /// It is taken, and lost.
     Lose,
@@ -17,8 +17,8 @@ pub enum Fault {
     Refuse(NotTaken),
 }
 
-/// A transport to which a script happens. The script is asked once for each packet handed over, with
-/// the instant; so a link that is down for a while refuses while it is.
+/// A transport with faults by a script. The script is called once for each packet handed over, with
+/// the instant; so a link that is down for a while refuses during that time.
 #[derive(Debug)]
 pub struct Faulty<T: Transport, S> {
     inner: T,
@@ -28,22 +28,23 @@ pub struct Faulty<T: Transport, S> {
 }
 
 impl<T: Transport, S: FnMut(Instant) -> Fault> Faulty<T, S> {
-    /// `inner`, as `script` has it.
+    /// Wraps `inner` with the faults of `script`.
     pub fn new(inner: T, script: S) -> Self {
         Self { inner, script, held: Vec::new(), lost: 0 }
     }
 
-    /// What is wrapped.
+    /// Returns the wrapped transport.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// Packets taken and lost: those of the script, and those held that had no room when they went.
+    /// Returns the number of packets taken and lost: those of the script, and held ones for which
+    /// there was no room later.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Lets go what is held.
+    /// Hands over the held packets.
     pub fn let_go(&mut self, now: Instant) {
         for (to, bytes) in self.held.drain(..) {
             let packet = Packet { head: &[], piece: Piece::Bytes(&bytes) };
@@ -56,7 +57,7 @@ impl<T: Transport, S: FnMut(Instant) -> Fault> Transport for Faulty<T, S> {
     type To = T::To;
 
     /// # Panics
-    /// If a packet in shared memory is to be held: it cannot be copied.
+    /// Panics if a packet in shared memory must be held: it cannot be copied.
     fn hand_over(&mut self, now: Instant, to: T::To, packets: &[Packet<'_>]) -> HandedOver {
         for (at, packet) in packets.iter().enumerate() {
             match (self.script)(now) {

@@ -1,9 +1,9 @@
-//! How packets leave: what a transport is, and one that only pretends.
+//! Hands packets over: the transport trait, the network, and an emulated link.
 //!
-//! A [`Transport`] is handed packets, each the header before it and a piece of a message, wherever
-//! that lies. It never waits. [`NullDevice`] is an emulated link: it keeps to a bandwidth and goes by
-//! the time that it is told, so it works in virtual time as on a real clock. [`Faulty`] wraps a
-//! transport and loses, holds back or refuses what a script says. [`Udp`] is the network.
+//! A [`Transport`] is handed packets, each with a header and a piece of a message, in any memory.
+//! It never waits. [`NullDevice`] is an emulated link: it keeps to a bandwidth and uses only the
+//! time that its caller passes, so it works in virtual time as on a real clock. [`Faulty`] wraps a
+//! transport and loses, holds back or refuses packets by a script. [`Udp`] is the network.
 
 mod faulty;
 mod null;
@@ -21,26 +21,27 @@ use punctual_linux::net::Place;
 use punctual_model::Instant;
 use thiserror::Error;
 
-/// A piece of a message where it lies.
+/// A piece of a message in its memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
     /// In memory of this process.
     Bytes(&'a [u8]),
-    /// In memory that others write meanwhile: for the kernel to read, and for nobody here.
+    /// In memory that other processes write meanwhile: for the kernel to read, not for this
+    /// process.
     Shared(Place<'a>),
 }
 
 /// A packet: a header of ours, which may be empty, and a piece of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Before the piece.
+    /// The header before the piece.
     pub head: &'a [u8],
-    /// What is carried.
+    /// The carried piece.
     pub piece: Piece<'a>,
 }
 
 impl Packet<'_> {
-    /// Bytes of both.
+    /// Returns the bytes of both.
     #[allow(clippy::len_without_is_empty, reason = "no packet is empty")]
     pub fn len(&self) -> usize {
         let piece = match self.piece {
@@ -50,7 +51,7 @@ impl Packet<'_> {
         self.head.len() + piece
     }
 
-    /// A copy of both, if this process may read them.
+    /// Returns a copy of both, if this process may read them.
     pub fn copy(&self) -> Option<Vec<u8>> {
         match self.piece {
             Piece::Bytes(bytes) => Some([self.head, bytes].concat()),
@@ -59,27 +60,27 @@ impl Packet<'_> {
     }
 }
 
-/// Why a packet was not taken. The packets before it were.
+/// The reason why a packet was not taken. The packets before it were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotTaken {
-    /// There is no room just now.
+    /// There is no room at the moment.
     #[error("the transport has no room{}: hand it over again", until_text(*.until))]
     WouldBlock {
-        /// When there is, if that is known.
+        /// When there is room, if that is known.
         until: Option<Instant>,
     },
     /// It will never fit.
     #[error("{bytes} bytes are more than the {mtu} that a packet may have: cut messages smaller")]
     TooLarge {
-        /// Bytes of the packet, its header included.
+        /// The bytes of the packet, its header included.
         bytes: u32,
-        /// The most.
+        /// The largest size.
         mtu: u32,
     },
-    /// Just now nothing gets to its destination.
+    /// Its destination cannot be reached at the moment.
     #[error("the destination cannot be reached: is the link up, and is there a route?")]
     Unreachable,
-    /// Nothing ever will again: the transport must be opened anew.
+    /// The transport will never work again: it must be opened anew.
     #[error("the transport is gone: open another")]
     Gone,
 }
@@ -90,20 +91,20 @@ fn until_text(until: Option<Instant>) -> String {
 
 /// Takes packets to their destinations, in order, and never waits.
 pub trait Transport {
-    /// What packets are addressed to.
+    /// The address of a packet.
     type To: Copy;
 
-    /// Hands over `packets` at `now`, the first of them first. How many were taken, and why the next
+    /// Hands over `packets` at `now`, in their order. Returns how many were taken, and why the next
     /// one was not; `now` never goes back.
     fn hand_over(&mut self, now: Instant, to: Self::To, packets: &[Packet<'_>]) -> HandedOver;
 }
 
-/// How far a hand-over got.
+/// The result of a hand-over.
 #[must_use = "what was not taken is still to be handed over, or lost"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOver {
-    /// Packets that were taken, from the first on.
+    /// The number of packets that were taken, from the first on.
     pub packets: usize,
-    /// What stopped it; `None` if all were taken.
+    /// The reason why it stopped; `None` if all were taken.
     pub stopped: Option<NotTaken>,
 }

@@ -5,36 +5,36 @@ use punctual_model::{Duration, Instant};
 
 use super::{HandedOver, NotTaken, Packet, Transport};
 
-/// What is at the other end of an emulated link.
+/// The other end of an emulated link.
 pub trait FarEnd<To> {
-    /// The last byte of a packet has left the link at `at`, which may be in the future of who handed
-    /// it over.
+    /// Reports that the last byte of a packet leaves the link at `at`, which may be later than the
+    /// hand-over.
     fn left(&mut self, at: Instant, to: To, packet: &Packet<'_>);
 }
 
-/// Nobody.
+/// Drops all packets.
 impl<To> FarEnd<To> for () {
     fn left(&mut self, _at: Instant, _to: To, _packet: &Packet<'_>) {}
 }
 
-/// Who keeps all that comes.
+/// Keeps all packets.
 impl<To> FarEnd<To> for Vec<(Instant, To, Vec<u8>)> {
     /// # Panics
-    /// If the packet lies in shared memory.
+    /// Panics if the packet lies in shared memory.
     fn left(&mut self, at: Instant, to: To, packet: &Packet<'_>) {
         self.push((at, to, packet.copy().expect("memory that may be read")));
     }
 }
 
-/// A link that is busy for exactly its transmission time with each packet, and in front of it a queue
-/// that holds so much of the link's time.
+/// A link that is busy for exactly its transmission time with each packet, and a queue before it
+/// that holds a given amount of the link's time.
 ///
 /// ```
 /// use punctual_channel::transport::{NotTaken, NullDevice, Packet, Piece, Transport};
 /// use punctual_model::channel::Link;
 /// use punctual_model::{Duration, Instant};
 ///
-/// // 100 ns a packet and 1 ns a byte; up to 1,500 bytes; no queue.
+/// 100 ns a packet and 1 ns a byte; up to 1,500 bytes; no queue.
 /// let link = Link::new(Duration::from_nanos(100), 1)?;
 /// let mut device = NullDevice::new(link, 1_500, Duration::ZERO, ());
 /// let packet = Packet { head: b"head", piece: Piece::Bytes(&[0; 96]) };
@@ -55,35 +55,35 @@ pub struct NullDevice<F> {
 }
 
 impl<F> NullDevice<F> {
-    /// An idle link for packets of up to `mtu` bytes, headers included. A packet is taken while what
-    /// was taken before it keeps the link busy for no longer than `queue`.
+    /// Creates an idle link for packets of up to `mtu` bytes, headers included. A packet is taken
+    /// if the packets before it keep the link busy for no longer than `queue`.
     pub fn new(link: Link, mtu: u32, queue: Duration, far_end: F) -> Self {
         Self { link, mtu, queue, free_at: Instant::ZERO, busy: Duration::ZERO, far_end }
     }
 
-    /// When everything taken has left.
+    /// Returns when all taken packets have left.
     pub fn free_at(&self) -> Instant {
         self.free_at
     }
 
-    /// For how long the link was or will be busy with what was taken.
+    /// Returns for how long the link was or will be busy with the taken packets.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// What is at the other end.
+    /// Returns the other end.
     pub fn far_end(&self) -> &F {
         &self.far_end
     }
 
-    /// What is at the other end.
+    /// Returns the other end.
     pub fn far_end_mut(&mut self) -> &mut F {
         &mut self.far_end
     }
 }
 
 impl<F: FarEnd<u32>> Transport for NullDevice<F> {
-    /// A number: nobody looks at it but the far end.
+    /// A number that only the far end uses.
     type To = u32;
 
     fn hand_over(&mut self, now: Instant, to: u32, packets: &[Packet<'_>]) -> HandedOver {

@@ -53,7 +53,7 @@ fn a_script_loses_holds_back_and_refuses() {
     assert_eq!((order, faulty.lost()), (vec![0, 3, 2], 1));
 }
 
-/// Messages in pieces over a link that loses and reorders: each arrives whole, or is counted.
+/// Checks that each message arrives complete over a link that loses and reorders, or is counted.
 #[test]
 fn pieces_over_a_bad_link_are_put_together_or_counted() {
     let fragment_bytes = NonZeroU16::new(20).expect("not zero");
@@ -96,7 +96,7 @@ fn pieces_over_a_bad_link_are_put_together_or_counted() {
         }
         let counts = receiver.counts();
         let accounted = counts.complete + counts.missing + counts.given_up + counts.crowded_out;
-        // Unseen ends: before the first that came, and after the last.
+        // Messages before the first that came, and after the last, are not seen.
         let open = u64::from(receiver.open());
         assert!(accounted + open <= messages && accounted + open + 20 >= messages, "{counts:?}");
         assert!(counts.complete > 100 && counts.complete < messages, "seed {seed}: {counts:?}");

@@ -1,8 +1,10 @@
-//! Packets as UDP datagrams, by connected sockets, so that the kernel looks each route up once.
+//! Sends packets as UDP datagrams, by connected sockets, so that the kernel looks each route up
+//! once.
 //!
-//! A channel whose datagrams are as its client wrote them has a socket of its own: its port is all that
-//! tells it from others, and what routers and peers say of its datagrams meets no other. Channels whose
-//! packets have headers may share one, to one destination.
+//! A channel whose datagrams are as its client wrote them has a socket of its own: only its port
+//! distinguishes it from others, and error reports of routers and peers about its datagrams reach
+//! no other channel. Channels whose packets have headers may share a socket, if they have one
+//! destination.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use punctual_model::{Duration, Instant};
 
 use super::{HandedOver, NotTaken, Packet, Piece, Transport};
 
-/// When a queue that was full is tried again: the time of some packets on a fast link.
+/// The time after which a queue that was full is tried again: that of some packets on a fast link.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// Sockets by the numbers of their channels.
@@ -23,21 +25,22 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// No socket yet, with numbers below `room`. `trains`: whether a probe has seen UDP_SEGMENT work
-    /// (`punctual_linux::net::probe`); else each packet is a system call of its own.
+    /// Creates a transport without sockets, for channel numbers below `room`. `trains` is true if a
+    /// probe has seen UDP_SEGMENT work (`punctual_linux::net::probe`); otherwise each packet is a
+    /// system call of its own.
     pub fn new(room: u32, trains: bool) -> Self {
         Self { sockets: (0..room).map(|_| None).collect(), trains }
     }
 
-    /// A connected socket for a channel; the one that it had comes back.
+    /// Gives a channel a connected socket; returns the one that it had.
     ///
     /// # Panics
-    /// If the number is too large.
+    /// Panics if the number is too large.
     pub fn attach(&mut self, channel: u32, socket: Arc<UdpSocket>) -> Option<Arc<UdpSocket>> {
         self.sockets[channel as usize].replace(socket)
     }
 
-    /// A channel's socket, which it has no longer.
+    /// Takes a channel's socket away and returns it.
     pub fn detach(&mut self, channel: u32) -> Option<Arc<UdpSocket>> {
         self.sockets.get_mut(channel as usize)?.take()
     }
@@ -74,7 +77,8 @@ impl Transport for Udp {
     }
 }
 
-/// As many of the packets as are one train: of one length, but for the last.
+/// Sends as many of the packets as form one train: of one length, except the last. Returns their
+/// number.
 fn train(
     socket: &UdpSocket,
     first: &Packet<'_>,
@@ -98,11 +102,11 @@ fn send(
     parts: &[Place<'_>],
     segment: Option<NonZeroU16>,
 ) -> Result<(), SendError> {
-    // The kernel walks through empty parts too.
+    // The kernel walks through empty parts, too.
     let parts = if parts.len() == 2 && parts[0].is_empty() { &parts[1..] } else { parts };
     let datagram = Outgoing { parts, segment, ..Outgoing::default() };
     match socket.send(&datagram) {
-        // What an earlier datagram met is told once, in place of sending.
+        // The kernel reports the error of an earlier datagram once, in place of sending.
         Err(SendError::Refused) => {
             while let Ok(Some(_)) = socket.take_notice() {}
             socket.send(&datagram)
@@ -157,7 +161,7 @@ mod tests {
             receiver.set_receive_buffer(1 << 20).expect("a buffer");
             let mut packets: Vec<Packet<'_>> =
                 heads.iter().map(|head| Packet { head, piece: Piece::Bytes(&body) }).collect();
-            // The last one shorter.
+            // The last one is shorter.
             packets[149].piece = Piece::Bytes(&body[..10]);
             let all = HandedOver { packets: 150, stopped: None };
             assert_eq!(udp.hand_over(Instant::ZERO, 1, &packets), all);

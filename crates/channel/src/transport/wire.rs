@@ -1,15 +1,15 @@
-//! The transports that a server can be told to use.
+//! The transports from which a server can choose.
 
 use punctual_model::Instant;
 
 use super::{HandedOver, NullDevice, Packet, Transport, Udp};
 
-/// One of them.
+/// A transport of a server.
 #[derive(Debug)]
 pub enum Wire {
     /// The network.
     Udp(Udp),
-    /// An emulated link, behind which is nobody: for tests and experiments.
+    /// An emulated link that drops all packets: for tests and experiments.
     Null(NullDevice<()>),
 }
 

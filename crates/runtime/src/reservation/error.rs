@@ -16,7 +16,7 @@ pub enum StartError {
     /// Another process follows a timetable on it.
     #[error(
         "another process follows a timetable on CPU {cpu}; ask that one (the broker, if it is one; else \
-         `ss -xlp` names who has @punctual-dispatcher-cpu-{cpu}), or choose another CPU"
+         `ss -xlp` names the holder of @punctual-dispatcher-cpu-{cpu}), or choose another CPU"
     )]
     Taken {
         /// The CPU.

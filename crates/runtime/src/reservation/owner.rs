@@ -39,7 +39,7 @@ pub(super) enum Hold {
     Group {
         /// The group.
         freezer: Freezer,
-        /// Whether the group is frozen outside its slots.
+        /// Hard if the group is frozen outside its slots.
         enforcement: Enforcement,
     },
 }

@@ -1,4 +1,4 @@
-//! Both ends against the server's half of the queue.
+//! Tests both ends against the server's half of the queue.
 
 mod polling;
 mod receiving;
@@ -16,7 +16,7 @@ use super::{Attach, Receiving, Sending};
 use crate::rings::server::Made;
 use crate::rings::{End, Passed, Puts, Side, Takes};
 
-/// Long enough for any machine.
+/// Returns a time that is late enough on any machine.
 fn patience() -> Instant {
     clock::now() + Duration::from_millis(20_000)
 }
@@ -25,13 +25,14 @@ fn geometry() -> Geometry {
     Geometry::new(4, 100).expect("valid")
 }
 
-/// What message `n` holds: every length, and no two neighbours the same.
+/// Returns the content of message `n`: every length, and no two neighbours the same.
 fn content(n: u64, geometry: Geometry) -> Vec<u8> {
     let length = n * 7 % (u64::from(geometry.max_message()) + 1);
     (0..length).map(|at| (n + at) as u8).collect()
 }
 
-/// The server's side of a queue, made for whoever `meets` it, and what that has become.
+/// Makes a queue and has a client map it by `meets`. Returns the client's result and the server's
+/// side.
 fn met<E: End, C>(geometry: Geometry, first: u64, meets: impl FnOnce(Passed) -> C) -> (C, Side<E>) {
     let (made, passed) = Made::<E>::new(geometry, first).expect("memory");
     let client = meets(passed);
@@ -39,33 +40,33 @@ fn met<E: End, C>(geometry: Geometry, first: u64, meets: impl FnOnce(Passed) -> 
     (client, made.freeze().expect("as made"))
 }
 
-/// A channel that sends, and its server.
+/// Returns a channel that sends, and its server.
 fn sends(geometry: Geometry) -> (Sending, Taker) {
     let map = |passed| Sending::map(passed, geometry).expect("as made");
     let (sending, side) = met(geometry, 0, map);
     (sending, Taker::of(side))
 }
 
-/// A channel that receives, and its server.
+/// Returns a channel that receives, and its server.
 fn receives(geometry: Geometry) -> (Receiving, Putter) {
     let map = |passed| Receiving::map(passed, geometry).expect("as made");
     let (receiving, side) = met(geometry, 0, map);
     (receiving, Putter::of(side))
 }
 
-/// The next server of an end.
+/// Rejoins an end with a next server, and returns that server's side.
 fn rejoined<E: End>(end: &mut impl Attach, geometry: Geometry) -> Side<E> {
     let first = end.next_number().expect("sound");
     met(geometry, first, |passed| end.rejoin(passed, first).expect("as made")).1
 }
 
-/// Waits for the client's ring; false if none comes within the time.
+/// Waits for the client's ring; returns false if none comes within the time.
 fn is_rung(doorbell: &Doorbell, until: Instant) -> bool {
     let left = punctual_linux::clock::timespec(until.saturating_since(clock::now()).as_nanos());
     let mut fds = [PollFd::new(doorbell, PollFlags::IN)];
     let rung = poll(&mut fds, Some(&left)).expect("an eventfd") == 1;
     if rung {
-        // A true server never reads it: it is told by edges.
+        // A real server never reads it: it uses edge-triggered notification.
         rustix::io::read(doorbell, &mut [0; 8]).expect("rung");
     }
     rung
@@ -83,7 +84,7 @@ impl Taker {
         Self { takes: side.end, bell: side.bell, doorbell: side.doorbell }
     }
 
-    /// The next message, if it is there.
+    /// Takes the next message, if it is there.
     fn take(&mut self) -> Option<Vec<u8>> {
         let frame = self.takes.take().expect("honest")?;
         assert!(frame.user() <= clock::now().as_nanos(), "published before it is seen");
@@ -98,7 +99,7 @@ impl Taker {
         }
     }
 
-    /// The next message, waited for and given back.
+    /// Waits for the next message and releases it.
     fn next(&mut self) -> Vec<u8> {
         loop {
             if let Some(message) = self.take() {
@@ -125,7 +126,7 @@ impl Putter {
         Self { puts: side.end, bell: side.bell, doorbell: side.doorbell }
     }
 
-    /// Whether there was room.
+    /// Puts a message in; returns whether there was room.
     fn put(&mut self, message: &[u8], arrived: u64) -> bool {
         let Some(mut slot) = self.puts.claim().expect("honest") else { return false };
         slot.write(0, message);
@@ -136,7 +137,7 @@ impl Putter {
         true
     }
 
-    /// Waits for room.
+    /// Waits for room and puts a message in.
     fn put_waiting(&mut self, message: &[u8], arrived: u64) {
         while !self.put(message, arrived) {
             if self.puts.rest().expect("honest") == Rest::Sleep {

@@ -1,11 +1,11 @@
-//! In the order of an event loop.
+//! Tests the order of an event loop.
 
 use rustix::event::Timespec;
 
 use super::*;
 use crate::client::{ReceiveError, SendError};
 
-/// Whether it was readable within so many milliseconds.
+/// Returns whether it was readable within `milliseconds`.
 fn readable(of: &impl std::os::fd::AsFd, milliseconds: i64) -> bool {
     let time = Timespec { tv_sec: milliseconds / 1_000, tv_nsec: milliseconds % 1_000 * 1_000_000 };
     poll(&mut [PollFd::new(of, PollFlags::IN)], Some(&time)).expect("can be polled") == 1

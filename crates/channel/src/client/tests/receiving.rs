@@ -32,7 +32,7 @@ fn messages_of_every_length_come_as_they_were_put_in() {
 fn any_part_of_a_message_can_be_read_where_it_lies() {
     let geometry = Geometry::new(4, 1_000).expect("valid");
     let (mut receiving, mut putter) = receives(geometry);
-    // The second slot, so that a message does not begin where the memory does.
+    // The second slot is used, so that the message does not begin at the start of the memory.
     assert!(putter.put(b"first", 0));
     receiving.message().expect("sound").expect("there").release();
     let content: Vec<u8> = (0..300_u32).map(|at| (at * 37 % 251) as u8).collect();
@@ -120,7 +120,7 @@ fn what_a_server_put_in_before_its_end_is_received_first() {
 #[test]
 fn memory_that_makes_no_sense_ends_the_channel() {
     let (mut receiving, mut putter) = pair();
-    // Published, says the ninth word: more than there are slots.
+    // The ninth word counts the published messages: more than there are slots.
     let scribble = |putter: &mut Putter, pushed| {
         let slot = putter.puts.claim().expect("honest").expect("room");
         slot.memory().words()[8].store(pushed, Ordering::Relaxed);

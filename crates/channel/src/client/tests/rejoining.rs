@@ -1,4 +1,4 @@
-//! Servers that end midway, and the ones after them.
+//! Tests servers that end midway, and their successors.
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -15,7 +15,7 @@ fn what_had_not_left_is_there_for_the_next_server() {
         let (mut sent, mut released) = (0, 0);
         for _ in 0..40 {
             let mut server = taker.take().unwrap_or_else(|| {
-                // Also before there is a server to take it.
+                // Also sent before there is a server to take it.
                 if sending.try_send(&content(sent, geometry())) == Ok(()) {
                     sent += 1;
                 }
@@ -27,7 +27,7 @@ fn what_had_not_left_is_there_for_the_next_server() {
                 if sending.try_send(&content(sent, geometry())) == Ok(()) {
                     sent += 1;
                 }
-                // Taken is not released: what only was taken is taken again.
+                // A message that was taken but not released is taken again.
                 match server.take() {
                     Some(message) => {
                         let n = released + server.takes.held() - 1;
@@ -82,7 +82,7 @@ fn a_receiver_goes_on_with_the_next_server() {
         while putter.put(&content(put, geometry()), put) {
             put += 1;
         }
-        // Some before and some after it has ended, one of them seen before.
+        // Some are received before the server ends and some after, one of them seen before.
         for _ in 0..server {
             let received = receiving.try_receive(&mut into).expect("there are four");
             assert_eq!(into[..received.bytes], content(got, geometry()));
@@ -100,6 +100,6 @@ fn a_receiver_goes_on_with_the_next_server() {
         got += 1;
     }
     assert_eq!(receiving.try_receive(&mut into), Err(ReceiveError::ServerGone));
-    // A queue of each server was full, and all of it came.
+    // A queue of each server was full, and all messages came.
     assert_eq!((got, put), (put, 5 * 4));
 }

@@ -42,7 +42,7 @@ fn without_room_a_try_is_refused_and_a_wait_ends_in_time() {
     let until = clock::now() + Duration::from_millis(5);
     assert_eq!(sending.send_until(b"fifth", until), Err(SendError::TimedOut { slots: 4 }));
     assert!(clock::now() >= until);
-    // Refused is not sent: the first to come is the first that was sent.
+    // A refused message is not sent: the first to come is the first that was sent.
     assert_eq!((taker.take(), taker.takes.held()), (Some(vec![0]), 1));
     taker.release(1);
     assert_eq!(sending.send_until(b"fifth", Instant::ZERO), Ok(()));
@@ -51,7 +51,7 @@ fn without_room_a_try_is_refused_and_a_wait_ends_in_time() {
 #[test]
 fn what_the_server_withholds_is_no_room() {
     let (mut sending, mut taker) = pair();
-    // Room that was seen before may still be used: first that is used up.
+    // Room that was seen before may still be used, so it is used up first.
     for n in 0..4 {
         sending.try_send(&[n]).expect("room");
         assert!(taker.take().is_some());
@@ -105,7 +105,8 @@ fn a_server_that_is_gone_is_told_of_and_nothing_is_sent_after() {
     let (mut sending, taker) = pair();
     sending.try_send(b"kept").expect("room");
     drop(taker);
-    // Nobody sleeps, so nobody is rung for: it is found out where one would wait.
+    // The server does not sleep, so it is not rung for: its end is only noticed when the sender
+    // would wait.
     for _ in 0..3 {
         sending.try_send(b"kept").expect("room");
     }
@@ -157,14 +158,14 @@ fn draining_waits_until_all_has_left() {
 
 #[test]
 fn a_page_that_makes_no_sense_ends_the_channel() {
-    // A server that is not honest.
+    // This server is dishonest.
     let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let bytes = Geometry::CONSUMER_BYTES;
     let (page, theirs) = Writable::create("page", bytes, Others::Write).expect("memory");
     let passed = Passed { page: theirs, ..passed };
     let mut sending = Sending::map(passed, geometry()).expect("as made");
     sending.try_send(b"one").expect("room");
-    // Released, says the first word: more than was ever sent.
+    // The first word counts the released messages: more than were ever sent.
     page.store(0, 9);
     let corrupt = Corrupt::Released { released: 9, least: 0, most: 1 };
     assert_eq!(sending.unreleased(), Err(corrupt));

@@ -1,4 +1,4 @@
-//! Client and server in threads of their own, falling asleep and being woken as it comes.
+//! Tests client and server in threads of their own, which fall asleep and are woken.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -8,7 +8,7 @@ use crate::client::ReceiveError;
 
 const MESSAGES: u64 = 3_000;
 
-/// Now and then a pause in which the other side runs out of messages or room.
+/// Pauses now and then, so that the other side runs out of messages or room.
 fn dawdle(random: &mut ChaCha8Rng) {
     match random.random_range(0..200) {
         0 => clock::sleep(Duration::from_micros(random.random_range(1..200))),

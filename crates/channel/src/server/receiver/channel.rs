@@ -1,4 +1,4 @@
-//! One channel, as its receiver knows it.
+//! The receiver's state of one channel.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::fragment::Reassembly;
 use crate::rings::Puts;
 use crate::server::ringer::Notifier;
 
-/// Everything that a receiver needs to receive on a channel. Made by the side that decides, for it
-/// takes time: memory for fragments, and the socket's options.
+/// Everything that a receiver needs to receive on a channel. The control side creates it, because
+/// that takes time: memory for fragments, and the socket's options.
 #[derive(Debug)]
 pub struct Opening {
     pub(super) terms: Terms,
@@ -28,17 +28,17 @@ pub struct Opening {
     pub(super) puts: Puts,
     pub(super) bell: Notifier,
     pub(super) receipts: Receipts,
-    /// Of fragments.
+    /// Present if the messages come in fragments.
     pub(super) reassembly: Option<Reassembly>,
 }
 
 impl Opening {
-    /// From a socket of its own, bound where it listens and connected if it hears one peer only, to a
-    /// client's ring.
+    /// Creates an opening from a socket of its own to a client's ring. The socket is bound to the
+    /// listening address, and connected if it receives from one peer only.
     ///
     /// # Errors
-    /// If the traffic cannot be policed, the ring's slots are too small, or the socket has not what is
-    /// needed (SO_MEMINFO: Linux 4.12).
+    /// Returns an error if the traffic cannot be policed, the ring's slots are too small, or the
+    /// socket lacks an option (SO_MEMINFO: Linux 4.12).
     pub fn new(
         terms: Terms,
         socket: UdpSocket,
@@ -50,10 +50,10 @@ impl Opening {
         if bytes < wanted {
             return Err(OpenError::SlotsTooSmall { bytes, wanted });
         }
-        // So that a message counts when it came and not when it was read.
+        // With stamps, a message counts from when it came and not from when it was read.
         socket.set_stamps(Stamps { receive: true, ..Stamps::default() })?;
         socket.set_receive_buffer(terms.socket_bytes(arrivals))?;
-        // Whether losses can be counted is known before there are any.
+        // This checks that losses can be counted before there are any.
         socket.drops()?;
         let fragments = terms.framing == Framing::Fragments;
         let reassembly = fragments.then(|| Reassembly::new(terms.limits(arrivals)));
@@ -61,93 +61,93 @@ impl Opening {
         Ok(Self { terms, arrivals, socket, puts, bell, receipts, reassembly })
     }
 
-    /// What becomes of its messages.
+    /// Returns the account of its messages.
     pub fn account(&self) -> &Arc<ReceivedAccount> {
         self.receipts.account()
     }
 
-    /// How its socket tells when nobody waits for anything.
+    /// Returns how its socket reports while nothing is queued.
     pub(super) fn reporting(&self) -> Telling {
         if self.terms.delay_bound.is_some() { Telling::Always } else { Telling::Once }
     }
 }
 
-/// What an [`Opening`] has become. It is given back when the channel is closed, because to take it apart
-/// takes time.
+/// An open channel. It is given back when the channel is closed, because destroying it takes time.
 #[derive(Debug)]
 pub struct Channel {
     pub(super) id: u64,
     pub(super) opening: Opening,
     pub(super) police: Police,
     pub(super) early: Early,
-    /// Whether it waits for its turn.
+    /// True while it waits for its turn.
     pub(super) queued: bool,
-    /// Whether it is looked at again at some instant, and not before.
+    /// True while it is paused: it is looked at again at some instant, and not before.
     pub(super) paused: bool,
-    /// How its socket tells that something came.
+    /// The way in which its socket reports that something came.
     pub(super) reporting: Telling,
     /// When it had its last turn.
     served_at: Instant,
-    /// How long it waits for room in its ring, if there is none the next time either.
+    /// The next time to wait for room in its ring, if there is none then either.
     patience: Duration,
-    /// Whether it had to wait for room since it was last tended to.
+    /// True if it had to wait for room since it was last tended.
     held: bool,
-    /// Whether it will be tended to at some instant.
+    /// True if it will be tended at some instant.
     pub(super) tended: bool,
-    /// What is not read yet came at this instant or later.
+    /// The earliest time at which unread datagrams came.
     pub(super) floor: Instant,
-    /// Datagrams read.
+    /// The number of datagrams read.
     came: u64,
-    /// Those when it was last tended to.
+    /// That number when it was last tended.
     came_before: u64,
-    /// Drops of the socket that are in the books, modulo 2³².
+    /// The socket's drops that the account includes, modulo 2³².
     drops: u32,
-    /// Messages received, ever.
+    /// The number of all messages received.
     messages: u64,
-    /// When those of this turn came; at most as many as datagrams are read in one.
+    /// When the messages of this turn came; at most as many as datagrams are read in one.
     resided: Vec<Instant>,
 }
 
-/// When a turn is, and how stamps become instants.
+/// The time of a turn, and the offset by which stamps become instants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
     pub(super) now: Instant,
     pub(super) wall: Option<WallOffset>,
 }
 
-/// What a turn of a channel came to.
+/// The outcome of a channel's turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Served {
     pub(super) read: u32,
-    /// Nothing was left in the socket.
+    /// True if nothing was left in the socket.
     pub(super) drained: bool,
-    /// There was no room in the ring, and nothing was promised.
+    /// True if the ring was full and nothing was promised.
     pub(super) held: bool,
     pub(super) ended: Option<Ended>,
 }
 
-/// How a channel goes on after its turn.
+/// The continuation of a channel after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// There is more: it waits for its next turn.
+    /// There is more: the channel waits for its next turn.
     Turn(Urgency),
-    /// It is looked at again then, whatever comes.
+    /// The channel is looked at again at that instant, whatever comes.
     Pause(Instant),
-    /// Its socket tells.
+    /// The channel waits for its socket to report.
     Rest,
 }
 
-/// While best effort comes in all the time, its sockets are looked at so often, and arrivals wake nobody.
+/// The interval at which best-effort sockets are looked at while datagrams keep coming; arrivals do
+/// not wake the thread then.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long best effort waits at most for room in its ring before it is looked at again.
+/// The longest time that best effort waits for room in its ring before it is looked at again.
 const MOST_PATIENCE: Duration = Duration::from_millis(16);
 
 impl Channel {
     pub(super) fn new(id: u64, opening: Opening, now: Instant) -> Self {
         let police = Police::new(opening.terms.ingress(opening.arrivals));
         let reporting = opening.reporting();
-        // What was dropped before there was a channel is not in its books.
+        // Datagrams dropped before the channel existed are not in its account.
         let drops = opening.socket.drops().unwrap_or(0);
         Self {
             id,
@@ -170,18 +170,19 @@ impl Channel {
         }
     }
 
-    /// What becomes of its messages.
+    /// Returns the account of its messages.
     pub fn account(&self) -> &Arc<ReceivedAccount> {
         self.opening.account()
     }
 
-    /// Where it listens.
+    /// Returns its socket.
     pub fn socket(&self) -> &UdpSocket {
         &self.opening.socket
     }
 
-    /// To be called now and then while something happens in it. Whether it should be called again, with
-    /// one datagram each `share` for each best-effort channel.
+    /// Tends the channel: settles its losses and adjusts early discarding. Called now and then
+    /// while something happens in it. Returns whether it should be called again. `share` is the
+    /// time between two datagrams of each best-effort channel.
     pub(super) fn tend(
         &mut self,
         now: Instant,
@@ -200,7 +201,8 @@ impl Channel {
         self.queued || self.paused || came > 0 || lost > 0 || self.early.is_filtered() || waits
     }
 
-    /// Counts what was lost up to `now`. How many datagrams came to the socket and were not kept.
+    /// Counts the losses up to `now`. Returns how many datagrams came to the socket and were
+    /// dropped.
     pub(super) fn settle(&mut self, now: Instant, policer: Option<&dyn EarlyPolicer>) -> u64 {
         let lost = self.tally();
         if let Some(policer) = policer {
@@ -211,14 +213,15 @@ impl Channel {
             if !self.queued && !self.paused {
                 self.floor = self.floor.max(now);
             }
-            // What is missing may lie in the socket.
+            // A missing fragment may still be in the socket.
             reassembly.give_up(self.floor);
             self.opening.receipts.reassembly(reassembly.counts(), reassembly.open());
         }
         lost
     }
 
-    /// Counts what the socket, or the filter before it, did not keep. How many.
+    /// Counts the datagrams that the socket, or the filter before it, dropped. Returns their
+    /// number.
     fn tally(&mut self) -> u64 {
         let drops = self.opening.socket.drops().unwrap_or(self.drops);
         let lost = u64::from(drops.wrapping_sub(self.drops));
@@ -231,13 +234,13 @@ impl Channel {
         lost
     }
 
-    /// What is next after a turn at `now`.
+    /// Returns the continuation after a turn at `now`.
     pub(super) fn after(&mut self, now: Instant, served: &Served) -> Next {
         let often = now.saturating_since(self.served_at) < PAUSE + PAUSE && served.read > 0;
         self.served_at = now;
         if served.held {
             self.held = true;
-            // A client that takes something is looked at soon.
+            // If the client takes something, the channel is looked at soon.
             let patience = if served.read == 0 { self.patience } else { PAUSE };
             self.patience = (patience + patience).min(MOST_PATIENCE);
             return Next::Pause(now.saturating_add(patience));
@@ -253,8 +256,9 @@ impl Channel {
         }
     }
 
-    /// A datagram was read. When it came: by the kernel's stamp, as far as that can be true. A stamp in the future is
-    /// of a datagram that came during this turn, or of a clock that was set.
+    /// Counts a datagram that was read. Returns when it came: by the kernel's stamp, as far as that
+    /// can be true. A stamp in the future belongs to a datagram that came during this turn, or to a
+    /// clock that was set.
     pub(super) fn arrived(&mut self, clocks: &Clocks, arrival: &Arrival) -> Instant {
         self.came += 1;
         self.opening.receipts.arrived();
@@ -264,14 +268,14 @@ impl Channel {
         self.floor
     }
 
-    /// Shows the client what was put into its ring, and wakes it if it sleeps.
+    /// Shows new messages in the ring to the client, and wakes it if it sleeps.
     pub(super) fn publish(&mut self) {
         if self.opening.puts.publish() == Wake::Ring {
             self.opening.bell.ring();
         }
     }
 
-    /// A whole message came at `arrived` and is in the ring.
+    /// Counts a complete message that came at `arrived` and is in the ring.
     pub(super) fn received(&mut self, bytes: u32, now: Instant, arrived: Instant) {
         let receipts = &mut self.opening.receipts;
         receipts.message(bytes, crate::account::Outcome::Received);
@@ -282,14 +286,14 @@ impl Channel {
         }
     }
 
-    /// The messages of this turn, by their numbers, and when each came.
+    /// Takes the messages of this turn: their numbers, and when each came.
     pub(super) fn of_this_turn(&mut self) -> impl Iterator<Item = (u64, Instant)> {
         let first = self.messages - self.resided.len() as u64;
         (first..).zip(self.resided.drain(..))
     }
 }
 
-/// How long a message was on its way, if that can be known.
+/// Returns how long a message was under way, if that can be known.
 pub(super) fn delay(sent: Option<Instant>, arrived: Instant) -> Option<Duration> {
     sent.filter(|sent| *sent <= arrived).map(|sent| arrived.saturating_since(sent))
 }

@@ -1,4 +1,4 @@
-//! A turn of a channel whose messages are datagrams: from the kernel into the client's slot.
+//! Serves a channel whose messages are datagrams: from the kernel into the client's slot.
 
 use punctual_linux::net::{Arrival, ReceiveError, Room, UdpSocket};
 use punctual_model::Instant;
@@ -29,8 +29,8 @@ fn read(
         let mut arrivals = [Arrival::default(); QUANTUM as usize];
         let Some(Got { asked, got }) = receive_several(channel, left, &mut arrivals)? else {
             if channel.opening.terms.delay_bound.is_none() {
-                // Nothing was promised: it waits in the socket, where it costs nobody, and what has no
-                // room there either is lost.
+                // Nothing was promised: the datagram waits in the socket, where it costs nothing,
+                // and is lost if there is no room there either.
                 served.held = true;
                 return Ok(());
             }
@@ -43,13 +43,13 @@ fn read(
     Ok(())
 }
 
-/// What a call was asked for, and what it brought.
+/// The number of datagrams requested and received by a call.
 struct Got {
     asked: usize,
     got: usize,
 }
 
-/// Into the next slots, one call for all. `None`: the ring is full.
+/// Receives into the next slots, with one call for all. Returns `None` if the ring is full.
 fn receive_several(
     channel: &mut Channel,
     most: u32,
@@ -60,7 +60,7 @@ fn receive_several(
     if slots.is_empty() {
         return Ok(None);
     }
-    // No more than the longest message, so that a longer one is seen to be cut.
+    // No more bytes than the longest message, so that a longer one is recognised as truncated.
     let bytes = slots.capacity().min(opening.arrivals.max_message() as usize);
     let mut rooms: [Room<'_>; QUANTUM as usize] = std::array::from_fn(|at| {
         if at >= slots.len() {
@@ -74,8 +74,8 @@ fn receive_several(
     Ok(Some(Got { asked, got }))
 }
 
-/// Puts what lies in the slots that were claimed just before into the queue, as far as it is of the
-/// contract.
+/// Puts the datagrams in the slots that were claimed just before into the queue, as far as they
+/// conform to the contract.
 fn hand_on(channel: &mut Channel, clocks: &Clocks, arrivals: &[Arrival]) -> Result<(), Ended> {
     let mut kept = [None; QUANTUM as usize];
     for (arrival, kept) in arrivals.iter().zip(&mut kept) {
@@ -88,7 +88,7 @@ fn hand_on(channel: &mut Channel, clocks: &Clocks, arrivals: &[Arrival]) -> Resu
             lost => channel.opening.receipts.message(bytes, lost),
         }
     }
-    // The same slots: nothing was pushed since.
+    // These are the same slots: nothing was pushed since.
     let mut slots = channel.opening.puts.claim_several(arrivals.len() as u32)?;
     for (at, kept) in kept.iter().enumerate().take(slots.len()) {
         if let Some((bytes, arrived)) = kept {
@@ -98,8 +98,8 @@ fn hand_on(channel: &mut Channel, clocks: &Clocks, arrivals: &[Arrival]) -> Resu
     Ok(())
 }
 
-/// Takes what has no room in the ring out of the socket, so that it is counted and what comes when there
-/// is room is not stale. None of its bytes is copied.
+/// Takes datagrams out of the socket that have no room in the ring. So they are counted, and later
+/// ones are not stale when there is room. None of their bytes is copied.
 fn discard(
     channel: &mut Channel,
     clocks: &Clocks,
@@ -122,7 +122,7 @@ fn discard(
     Ok(())
 }
 
-/// What is to become of a datagram that lies in a slot.
+/// Decides on a datagram that is in a slot.
 fn judge(channel: &mut Channel, clocks: &Clocks, arrival: &Arrival) -> (u32, Instant, Outcome) {
     let arrived = channel.arrived(clocks, arrival);
     // A datagram has at most 65,535 bytes.
@@ -134,8 +134,8 @@ fn judge(channel: &mut Channel, clocks: &Clocks, arrival: &Arrival) -> (u32, Ins
     (bytes, arrived, if conforms { Outcome::Received } else { Outcome::NonConforming })
 }
 
-/// As many as there are. What something sent earlier met is nothing to a socket that only receives: it
-/// is taken out of the way.
+/// Receives as many datagrams as there are. Pending errors of earlier sends do not matter to a
+/// socket that only receives, and are cleared.
 fn receive(
     socket: &UdpSocket,
     rooms: &mut [Room<'_>],

@@ -1,8 +1,8 @@
-//! Best effort that cannot be served is discarded before it costs this thread anything.
+//! Discards best effort that cannot be served before it costs this thread anything.
 //!
-//! By an XDP policer, where there is one and packets are seen to pass it: that costs least. By a filter at
-//! the socket for what still comes too fast, and for messages of several datagrams, which are kept or lost
-//! together. What neither discards, the socket's own small buffer does.
+//! An XDP policer does it, if there is one and packets are seen to pass it: that costs least. A
+//! filter at the socket does it for datagrams that still come too fast, and for messages of several
+//! datagrams, which are kept or lost together. The socket's own small buffer discards the rest.
 
 use std::net::SocketAddr;
 
@@ -16,52 +16,52 @@ use punctual_policy::ingress::QUANTUM;
 
 use super::terms::Terms;
 
-/// The lowest byte of a message's number in the header of a fragment.
+/// The offset of the lowest byte of a message's number in the header of a fragment.
 const NUMBER: u16 = 15;
 
-/// Datagrams that come without one having been seen by the policer, after which it is taken not to be in
-/// their way.
+/// The number of datagrams after which the policer is taken not to be in their path if it has seen
+/// none.
 const UNSEEN: u64 = 64;
 
-/// A client is taken to be able to read at least one of so many datagrams of its share.
+/// The lowest rate at which a client is taken to read: one datagram of so many of its share.
 const SLOWEST: u64 = 64;
 
-/// What happened to a channel since the last look.
+/// The observations of a channel since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// When this look is.
+    /// The time of this look.
     pub(super) now: Instant,
     /// The time between two datagrams of its share.
     pub(super) share: Duration,
-    /// Datagrams read, and those that came to the socket and were not kept.
+    /// Datagrams read, and those that came to the socket and were dropped.
     pub(super) read: u64,
     pub(super) lost: u64,
-    /// Whether its ring was full at some time.
+    /// True if its ring was full at some time.
     pub(super) held: bool,
 }
 
-/// What its client takes, where that is less than its share.
+/// The rate at which its client takes datagrams, if that is less than its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
     /// The time between two datagrams at that rate.
     spacing: Duration,
 }
 
-/// What is discarded of one channel before its socket.
+/// The early discarding of one channel.
 #[derive(Debug)]
 pub(super) struct Early {
-    /// Whether messages have several datagrams.
+    /// True if messages have several datagrams.
     by_message: bool,
     /// The time between two datagrams of its contract, and how much earlier one may come.
     spacing: Duration,
     tolerance: Duration,
-    /// At the socket so many in 2³² are kept.
+    /// The part of datagrams that the filter at the socket keeps, in units of 2⁻³².
     kept: Option<u32>,
-    /// What its client takes, if that is less than its share.
+    /// The rate at which its client takes datagrams, if that is less than its share.
     room: Option<Room>,
-    /// What the policer knows it by, at which spacing.
+    /// Its address at the policer, and the spacing set there.
     flow: Option<(SocketAddr, Duration)>,
-    /// Those discarded by the policer that are in the books.
+    /// The number of datagrams discarded by the policer that the account includes.
     discarded: u64,
     came: u64,
     since: Instant,
@@ -84,21 +84,16 @@ impl Early {
         }
     }
 
-    /// Whether something is discarded at the socket.
+    /// Returns whether datagrams are discarded at the socket.
     pub(super) fn is_filtered(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Has its datagrams policed, one each `share`, if there is room for it.
-    pub(super) fn police(
-        &mut self,
-        policer: &dyn EarlyPolicer,
-        socket: &UdpSocket,
-        share: Duration,
-    ) {
+    /// Has the policer limit its datagrams to one each `share`, if the policer has room.
+    pub(super) fn police(&mut self, policer: &dyn EarlyPolicer, socket: &UdpSocket, share: Duration) {
         let Ok(flow) = socket.local_address() else { return };
         let spacing = self.spacing.max(share);
-        // A portion may come at once, whatever the contract says of bursts.
+        // A portion may come at once, whatever the contract says about bursts.
         let portion = spacing.checked_mul(QUANTUM.into()).unwrap_or(Duration::MAX);
         let rate = Rate { spacing, tolerance: self.tolerance.max(portion) };
         if !self.by_message && policer.set(flow, rate) {
@@ -106,28 +101,23 @@ impl Early {
         }
     }
 
-    /// How many the policer discarded since the last time.
+    /// Returns how many datagrams the policer discarded since the last call.
     pub(super) fn count(&mut self, policer: &dyn EarlyPolicer) -> u64 {
         let counts = self.flow.and_then(|(flow, _)| policer.counts(flow));
         let discarded = counts.map_or(self.discarded, |counts| counts.discarded);
         discarded.saturating_sub(std::mem::replace(&mut self.discarded, discarded))
     }
 
-    /// Has it policed no more.
+    /// Removes it from the policer.
     pub(super) fn release(&mut self, policer: &dyn EarlyPolicer) {
         if let Some((flow, _)) = self.flow.take() {
             policer.remove(flow);
         }
     }
 
-    /// Sets what is discarded by what was seen. What the kernel refuses is tried again: until then the
-    /// socket's buffer does it.
-    pub(super) fn look(
-        &mut self,
-        socket: &UdpSocket,
-        policer: Option<&dyn EarlyPolicer>,
-        seen: Seen,
-    ) {
+    /// Adjusts the discarding to the observations. If the kernel refuses, it is tried again; until
+    /// then the socket's buffer discards.
+    pub(super) fn look(&mut self, socket: &UdpSocket, policer: Option<&dyn EarlyPolicer>, seen: Seen) {
         let elapsed = seen.now.saturating_since(self.since);
         self.since = seen.now;
         let came = seen.read + seen.lost;
@@ -152,8 +142,8 @@ impl Early {
     fn set(&self, socket: &UdpSocket, kept: Option<u32>) -> Option<()> {
         let Some(part) = kept else { return socket.detach().ok() };
         let filter = if self.by_message {
-            // The messages whose numbers are multiples of a power of two, up to that of a byte: at least
-            // as many as were asked for.
+            // This keeps messages whose numbers are multiples of a power of two, up to that of a
+            // byte: at least as many as requested.
             let mask = (1_u16 << part.leading_zeros().min(7)) as u8 - 1;
             let byte = Some(PayloadByte { at: NUMBER, mask, value: 0 });
             let flow = Flow { byte, ..Flow::default() };
@@ -165,25 +155,27 @@ impl Early {
     }
 }
 
-/// What its client takes, after another look: an eighth more than it took while its ring was full, so
-/// that it is seen to take more; twice as much as before where it was not.
+/// Returns the rate at which its client takes datagrams, after another look. If its ring was full,
+/// that is an eighth more than it took, so that an increase is noticed; otherwise twice as much as
+/// before.
 fn room(before: Option<Room>, elapsed: Duration, share: Duration, seen: &Seen) -> Option<Room> {
     let spacing = if seen.held {
         elapsed / Duration::from_nanos(1) / (seen.read + seen.read / 8 + 1)
     } else {
         before?.spacing.as_nanos() / 2
     };
-    // One that takes nothing for a while is not forgotten for long.
+    // A client that takes nothing for a while soon gets its share again.
     let most = share.checked_mul(SLOWEST).unwrap_or(Duration::MAX);
     let spacing = Duration::from_nanos(spacing).min(most);
     (spacing > share).then_some(Room { spacing })
 }
 
-/// Of `came` datagrams, how many in 2³² are kept before the socket, where `served` of them can be read.
-/// `kept` is how many were kept meanwhile; `None`: all.
+/// Returns the part of `came` datagrams to keep before the socket, in units of 2⁻³², if `served` of
+/// them can be read. `kept` is the part kept meanwhile; `None` means all.
 ///
-/// An eighth more is kept than can be read, so that chance leaves nothing unread; the socket's buffer does
-/// the rest. Discarding begins when half as many more come as can be read, and ends when no more do.
+/// An eighth more is kept than can be read, so that no turn is left without datagrams by chance;
+/// the socket's buffer discards the rest. Discarding begins if half as many more come as can be
+/// read, and ends when no more than that come.
 fn part_to_keep(came: u64, served: u64, kept: Option<u32>) -> Option<u32> {
     let served = served.max(1);
     let begins = served.saturating_add(served / 2);
@@ -191,7 +183,7 @@ fn part_to_keep(came: u64, served: u64, kept: Option<u32>) -> Option<u32> {
         return None;
     }
     let wanted = u128::from(served.saturating_add(served / 8)) << 32;
-    // Where nearly all are kept, all may be.
+    // A part of nearly one overflows, and means all.
     u32::try_from(wanted / u128::from(came)).ok()
 }
 
@@ -228,14 +220,14 @@ mod tests {
         assert_eq!(next(slow, 800, true), slow);
         let faster = next(slow, 900, false);
         assert_eq!(faster, Some(Room { spacing: Duration::from_nanos(55_493) }));
-        // Whatever it does not take, the share is not far.
+        // Even if it takes nothing, it soon has its share again.
         let (mut none, mut looks) = (next(faster, 0, true), 0);
         while none.is_some() {
             none = next(none, 100, false);
             looks += 1;
         }
         assert!((1..=7).contains(&looks), "{looks}");
-        // A share that is slower than the client.
+        // The share is slower than the client.
         assert_eq!(next(None, 100_000, true), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Why a channel does not receive, or receives no longer.
+//! The errors of receiving channels.
 
 use punctual_linux::net::{OptionError, ReceiveError};
 use punctual_model::channel::TrafficError;
@@ -6,7 +6,7 @@ use punctual_ring::frames::Corrupt;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a channel cannot be opened for receiving.
+/// The reason why a channel cannot be opened for receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// Its traffic cannot be policed.
@@ -15,24 +15,24 @@ pub enum OpenError {
     /// The socket cannot be set up.
     #[error("its socket cannot be set up: {0}")]
     Option(#[from] OptionError),
-    /// The ring is not for these messages.
+    /// The ring's slots are too small for the messages.
     #[error(
         "its ring has slots of {bytes} bytes and its messages may have {wanted}: make a ring of \
          slots as large as max_message"
     )]
     SlotsTooSmall {
-        /// What a slot has.
+        /// The size of a slot.
         bytes: u32,
-        /// What a message may have.
+        /// The longest message.
         wanted: u32,
     },
-    /// Two channels of one name.
+    /// There is a channel with this number already.
     #[error("there is a channel {id} already: close it first")]
     Taken {
-        /// The name.
+        /// The number.
         id: u64,
     },
-    /// No more sockets can be waited for.
+    /// No more sockets can be watched.
     #[error(
         "the socket cannot be waited for: epoll_ctl(2) failed: {0}; fs.epoll.max_user_watches limits \
          how many can be"
@@ -40,10 +40,10 @@ pub enum OpenError {
     Watch(Errno),
 }
 
-/// Why a channel ended by itself.
+/// The reason why a channel ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
-    /// Its ring makes no sense.
+    /// Its ring is inconsistent.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
     /// Its socket does not receive any more.

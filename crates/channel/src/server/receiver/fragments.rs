@@ -1,5 +1,6 @@
-//! A turn of a channel whose messages come in fragments: put together in memory of this process, for
-//! a client may scribble over its own at any time, then written into the client's slot once.
+//! Serves a channel whose messages come in fragments. They are reassembled in memory of this
+//! process, because a client may overwrite its own at any time, and then written into the client's
+//! slot once.
 
 use punctual_linux::net::{Inbox, ReceiveError};
 use punctual_model::Instant;
@@ -9,7 +10,7 @@ use super::error::Ended;
 use crate::account::Outcome;
 use crate::fragment::{Message, Taken};
 
-/// Reads up to `most` datagrams, as far as `inbox` has rooms for them.
+/// Reads up to `most` datagrams, as far as `inbox` has room for them.
 pub(super) fn serve(
     channel: &mut Channel,
     clocks: &Clocks,
@@ -44,8 +45,8 @@ pub(super) fn serve(
     served
 }
 
-/// Of `most` datagrams, for how many there is room if each completes a message. Where nothing was promised
-/// the others wait in the socket, as in `datagrams`.
+/// Returns for how many of `most` datagrams there is room if each completes a message. If nothing
+/// was promised, the others wait in the socket, as in `datagrams`.
 fn room_for(channel: &mut Channel, most: u32) -> Result<u32, Ended> {
     if channel.opening.terms.delay_bound.is_some() {
         return Ok(most);
@@ -54,7 +55,7 @@ fn room_for(channel: &mut Channel, most: u32) -> Result<u32, Ended> {
     Ok(channel.opening.puts.claim_several(most)?.len() as u32)
 }
 
-/// Whether the socket is empty afterwards.
+/// Reads datagrams; returns whether the socket is empty afterwards.
 fn read(channel: &Channel, most: usize, inbox: &mut Inbox) -> Result<bool, Ended> {
     let socket = &channel.opening.socket;
     let mut tries = 0;
@@ -71,7 +72,7 @@ fn read(channel: &Channel, most: usize, inbox: &mut Inbox) -> Result<bool, Ended
     }
 }
 
-/// A datagram; the message that it completes goes to the client.
+/// Takes a datagram; if it completes a message, the message goes to the client.
 fn take(
     channel: &mut Channel,
     now: Instant,
@@ -79,7 +80,7 @@ fn take(
     datagram: &[u8],
 ) -> Result<(), Ended> {
     let Some(reassembly) = &mut channel.opening.reassembly else { return Ok(()) };
-    // What is refused is counted by the reassembly.
+    // The reassembly counts refused fragments.
     let Ok(Taken::Complete(message)) = reassembly.take(arrived, datagram) else { return Ok(()) };
     let Message { bytes, first_sent, .. } = message;
     // Not longer than a message of this contract.

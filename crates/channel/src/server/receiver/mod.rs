@@ -5,24 +5,26 @@
 //!    ▲     (what came)       └▶ fragments: kernel ─▶ reassembly ─▶ slot ┘
 //!    └── early: filter, where best effort gets more than its share
 //! ```
-//! It takes the time from its caller; [`thread`] turns it on Linux. A turn is of one channel and reads
-//! at most [`QUANTUM`] datagrams, so that what is more urgent waits for no more than that:
+//! It takes the time from its caller; [`thread`] drives it on Linux. A turn serves one channel and
+//! reads at most [`QUANTUM`] datagrams, so that a more urgent channel waits for no more than that:
 //!
-//! - Guaranteed channels by the deadline of what is in them, as far as that is known: of what the
-//!   kernel has just told, the delay bound from then on; of what is behind a datagram that was read,
-//!   from that one's arrival on.
-//! - Best effort one after the other, when no guaranteed channel has anything, and no more than its
-//!   share and its rings have room for. A guaranteed channel whose sender breaks its contract waits with
-//!   them until it conforms. What waits so does not wake the thread: it is looked at when its share is
-//!   renewed, or a millisecond later.
+//! - Guaranteed channels are served by the deadline of the datagrams in them, as far as that is
+//!   known. If the kernel has just reported the first datagram, its deadline is the delay bound
+//!   from then on. Behind a datagram that was read, it is the delay bound from that one's arrival
+//!   on.
+//! - Best effort is served in turn, when no guaranteed channel has anything, and no more than its
+//!   share and its rings have room for. A guaranteed channel whose sender breaks its contract waits
+//!   with best effort until it conforms. These waiting channels do not wake the thread: they are
+//!   looked at when their share is renewed, or a millisecond later.
 //!
-//! # What a hostile sender or client can make it do
-//! A sender: [`QUANTUM`] reads as urgent as its channel for each message that its contract allows, all
-//! else as best effort. A client that does not read loses its own messages; its ring, if it makes no
-//! sense, ends its own channel.
+//! # Power of a hostile sender or client
+//! A sender can cause [`QUANTUM`] reads as urgent as its channel for each message that its contract
+//! allows; everything else is read as best effort. A client that does not read loses its own
+//! messages. A ring that is inconsistent ends its own channel.
 //!
-//! Whose turn it is, and what conforms, is decided by [`punctual_policy::ingress`]. The discarding before the socket is
-//! that of Druschel and Banga, "Lazy Receiver Processing", OSDI 1996, section 3, and of L4ATM's early demultiplexing.
+//! [`punctual_policy::ingress`] decides which channel has its turn, and which datagrams conform.
+//! The discarding before the socket is that of Druschel and Banga, "Lazy Receiver Processing", OSDI
+//! 1996, section 3, and of L4ATM's early demultiplexing.
 
 mod channel;
 mod datagrams;
@@ -64,19 +66,19 @@ pub struct Receiver {
     watch: Watch,
     order: Order<Seat>,
     tending: BinaryHeap<Reverse<(Instant, Seat)>>,
-    /// Those that are looked at again at an instant.
+    /// Paused channels, by the instants at which they are looked at again.
     pauses: BinaryHeap<Reverse<(Instant, Seat)>>,
     told: Vec<Told>,
-    /// Open channels that are promised nothing.
+    /// The number of open channels without a promise.
     unpromised: u64,
     policer: Option<Box<dyn EarlyPolicer>>,
     inbox: Inbox,
     wall: Option<WallOffset>,
-    /// Who wants to know of each message.
+    /// The queue for events of each message, if there is one.
     events: Option<Events>,
 }
 
-/// A channel of a receiver: its place, and the how-manieth it is in that place.
+/// A channel of a receiver: its place, and the number of channels that had the place before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seat {
     at: u32,
@@ -90,11 +92,11 @@ struct Place {
 }
 
 impl Receiver {
-    /// Without channels. `best_effort` is what those may take that are promised nothing; `None`: all that
-    /// the others leave.
+    /// Creates a receiver without channels. `best_effort` limits the channels without a promise;
+    /// `None` lets them take everything that the others leave.
     ///
     /// # Errors
-    /// If no descriptor is left (epoll_create(2)).
+    /// Returns an error if no descriptor is left (epoll_create(2)).
     pub fn new(best_effort: Option<BestEffort>) -> Result<Self, Errno> {
         Ok(Self {
             places: Vec::new(),
@@ -113,27 +115,29 @@ impl Receiver {
         })
     }
 
-    /// Tells of each message that is received from here on: a job of a task whose number is the lower
-    /// half of the channel's, released when it came to this host.
+    /// Records each message that is received from here on: as a job of a task whose number is the
+    /// lower half of the channel's, released when it came to this host.
     pub fn tell_events(&mut self, events: Events) {
         self.events = Some(events);
     }
 
-    /// Has best effort that is opened from here on policed before it costs, on the interfaces to which
-    /// the policer is attached. Where its packets come another way it is discarded at the socket.
+    /// Has best effort that is opened from here on policed before it costs anything, on the
+    /// interfaces to which the policer is attached. Packets that come another way are discarded at
+    /// the socket.
     pub fn police_by(&mut self, policer: Box<dyn EarlyPolicer>) {
         self.policer = Some(policer);
     }
 
-    /// What was given to [`police_by`](Self::police_by).
+    /// Returns the policer given to [`police_by`](Self::police_by).
     pub fn policer(&self) -> Option<&dyn EarlyPolicer> {
         self.policer.as_deref()
     }
 
-    /// Receives on a channel from here on. `id` is what its caller knows it by.
+    /// Receives on a channel from here on. `id` is the caller's number for it.
     ///
     /// # Errors
-    /// If there is one of that name, or its socket cannot be waited for; it is taken apart then.
+    /// Returns an error if there is a channel with this number, or its socket cannot be watched;
+    /// the opening is dropped then.
     pub fn open(&mut self, now: Instant, id: u64, opening: Opening) -> Result<(), OpenError> {
         if self.seats.contains_key(&id) {
             return Err(OpenError::Taken { id });
@@ -163,17 +167,17 @@ impl Receiver {
         self.order.reserve(channels);
         self.tending.reserve(channels.saturating_sub(self.tending.len()));
         self.pauses.reserve(channels.saturating_sub(self.pauses.len()));
-        // What came between binding the socket and this instant.
+        // Datagrams may have come between binding the socket and this instant.
         self.came(now, seat);
         Ok(())
     }
 
-    /// Receives on it no more; what is in its socket is lost with that. `None` if there is none, or it has
-    /// ended by itself.
+    /// Stops receiving on a channel; datagrams in its socket are lost with it. Returns `None` if
+    /// there is no such channel, or it has ended by itself.
     pub fn close(&mut self, now: Instant, id: u64) -> Option<Box<Channel>> {
         let seat = self.seats.remove(&id)?;
         let place = &mut self.places[seat.at as usize];
-        // As many as an event has room for.
+        // An event has room for 31 bits.
         place.generation = (place.generation + 1) & (u32::MAX >> 1);
         let mut channel = place.channel.take()?;
         self.watch.remove(&channel.opening.socket);
@@ -186,22 +190,23 @@ impl Receiver {
         Some(channel)
     }
 
-    /// An open channel.
+    /// Returns an open channel.
     pub fn get(&self, id: u64) -> Option<&Channel> {
         self.places[self.seats.get(&id)?.at as usize].channel.as_deref()
     }
 
-    /// How far the clock by which the kernel stamps arrivals is ahead. Until it is told, and from one time
-    /// to the next if it was set, messages count as having come when they were read.
+    /// Sets the offset of the clock by which the kernel stamps arrivals. Until the first call, and
+    /// from a call to the next if the clock was set, messages count as having come when they were
+    /// read.
     pub fn set_wall(&mut self, wall: WallOffset) {
         let same = self.wall.is_none_or(|before| before.holds(&wall));
         self.wall = same.then_some(wall);
     }
 
-    /// Also wakes [`wait`](Self::wait) while this is readable. For orders.
+    /// Has [`wait`](Self::wait) return while this is readable, too: for orders.
     ///
     /// # Errors
-    /// If it cannot be waited for (epoll_ctl(2)).
+    /// Returns an error if it cannot be watched (epoll_ctl(2)).
     pub fn wake_for(&self, call: BorrowedFd<'_>) -> Result<(), Errno> {
         self.watch.add_call(call)
     }

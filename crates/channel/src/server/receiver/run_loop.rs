@@ -1,4 +1,4 @@
-//! Who is served when, and what is done beside it.
+//! Decides which channel is served when, and does the work beside it.
 
 use std::cmp::Reverse;
 
@@ -12,28 +12,29 @@ use super::error::Ended;
 use super::watch::{Telling, Told};
 use super::{Receiver, Seat, datagrams, fragments};
 
-/// How often a channel in which something happens is tended to: losses are counted, incomplete messages
-/// given up, and the filter of best effort set.
+/// The interval at which an active channel is tended: losses are counted, incomplete messages given
+/// up, and the filter of best effort set.
 const TENDING: Duration = Duration::from_millis(100);
 
-/// Channels that are tended to in one go.
+/// The number of channels that are tended in one go.
 const TENDED_AT_A_GO: usize = 16;
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[must_use]
 #[derive(Debug)]
 pub enum Turn {
-    /// A channel had its turn: turn again.
+    /// A channel had its turn: call again.
     Served(u64),
-    /// A channel ended by itself and is closed. It is given back to be taken apart elsewhere. Turn again.
+    /// A channel ended by itself and is closed. It is given back so that it is destroyed elsewhere.
+    /// Call again.
     Ended(u64, Box<Channel>, Ended),
-    /// Nothing is to be done until something comes, or until this instant.
+    /// There is nothing to do until something comes, or until this instant.
     Idle(Option<Instant>),
 }
 
 impl Receiver {
-    /// Waits until something comes, or until the instant. Whether what was given to
-    /// [`wake_for`](Self::wake_for) is readable. `clock` is asked once it has waited.
+    /// Waits until something comes, or until the instant. Returns whether the descriptor given to
+    /// [`wake_for`](Self::wake_for) is readable. Reads `clock` once it has waited.
     pub fn wait(&mut self, until: Instant, clock: impl Fn() -> Instant) -> bool {
         let mut told = std::mem::take(&mut self.told);
         self.watch.wait(until, &mut told);
@@ -59,7 +60,7 @@ impl Receiver {
                 ingress::Next::At(again) => break Some(again),
                 ingress::Next::Idle => break None,
             };
-            // One that was closed meanwhile is passed over.
+            // A channel that was closed meanwhile is skipped.
             let Some((turn, read)) = self.serve(now, seat, most) else { continue };
             if shared {
                 self.order.used(read);
@@ -76,7 +77,7 @@ impl Receiver {
         place.channel.as_deref_mut().filter(|_| place.generation == seat.generation)
     }
 
-    /// The kernel says that a socket has something.
+    /// Notes the kernel's report that a socket has something.
     fn told_of(&mut self, now: Instant, seat: Seat) {
         let Some(channel) = self.channel(seat) else { return };
         if channel.reporting == Telling::Once {
@@ -85,7 +86,7 @@ impl Receiver {
         self.came(now, seat);
     }
 
-    /// A channel may have something.
+    /// Queues a channel that may have something.
     pub(super) fn came(&mut self, now: Instant, seat: Seat) {
         let Some(channel) = self.channel(seat) else { return };
         if channel.queued || channel.paused {
@@ -100,7 +101,7 @@ impl Receiver {
         }
     }
 
-    /// Those that were to be looked at by now wait for their turn.
+    /// Queues the channels whose pauses are over.
     fn end_pauses(&mut self, now: Instant) {
         while self.pauses.peek().is_some_and(|Reverse((at, _))| *at <= now) {
             let Some(Reverse((_, seat))) = self.pauses.pop() else { return };
@@ -110,7 +111,8 @@ impl Receiver {
         }
     }
 
-    /// A turn of a channel that waited for it, and how many datagrams it read. `None` if it is closed.
+    /// Serves a channel that waited for its turn. Returns the turn and the number of datagrams
+    /// read, or `None` if the channel is closed.
     fn serve(&mut self, now: Instant, seat: Seat, most: u32) -> Option<(Turn, u32)> {
         let clocks = Clocks { now, wall: self.wall };
         let place = self.places.get_mut(seat.at as usize)?;
@@ -125,7 +127,7 @@ impl Receiver {
         };
         let Served { read, ended, .. } = served;
         let id = channel.id;
-        // As many as were ever granted: the number's lower half tells them apart.
+        // The number's lower half identifies as many channels as were ever granted.
         let task = id as u32;
         for (index, release) in channel.of_this_turn() {
             if let Some(events) = &mut self.events {
@@ -136,7 +138,7 @@ impl Receiver {
             return Some((Turn::Ended(id, self.close(now, id)?, ended), read));
         }
         let next = channel.after(now, &served);
-        // What waits for more than its turn is told of by nobody, and what rests is.
+        // A channel that waits for more than its turn is not reported; one that rests is.
         let reporting = match next {
             Next::Turn(Urgency::By(_)) | Next::Rest => channel.opening.reporting(),
             Next::Turn(Urgency::Later) | Next::Pause(_) => Telling::Never,
@@ -159,12 +161,12 @@ impl Receiver {
         Some((Turn::Served(id), read))
     }
 
-    /// The time between two datagrams of a best-effort channel, if all have their equal share.
+    /// Returns the time between two datagrams of a best-effort channel, if all have an equal share.
     pub(super) fn share(&self) -> Duration {
         self.order.spacing().checked_mul(self.unpromised).unwrap_or(Duration::MAX)
     }
 
-    /// Looks after channels in which something happened, as far as it is time.
+    /// Tends the active channels that are due.
     fn tend(&mut self, now: Instant) {
         let share = self.share();
         for _ in 0..TENDED_AT_A_GO {

@@ -1,4 +1,4 @@
-//! What a receiver is told of a channel.
+//! The terms of a channel that receives.
 
 use std::num::NonZeroU16;
 
@@ -10,42 +10,44 @@ use punctual_policy::ingress;
 
 use crate::fragment::{HEADER_BYTES, Limits};
 
-/// How long after a newer message an incomplete one of best effort is given up.
+/// The time after a newer message at which an incomplete one of best effort is given up.
 const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the kernel charges a socket for a datagram besides its bytes, roughly.
+/// The bytes that the kernel charges a socket for a datagram besides its payload, roughly.
 const OVERHEAD: u64 = 1_024;
 
-/// The contract of a channel that receives, and how its messages come.
+/// The contract of a channel that receives, and the framing of its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What its sender promised.
+    /// The sender's traffic contract.
     pub traffic: Traffic,
-    /// How long after its logical arrival a message may be on its way; `None`: best effort.
+    /// The longest time that a message may be under way after its logical arrival; `None` for best
+    /// effort.
     pub delay_bound: Option<Duration>,
-    /// How its messages come.
+    /// The framing of its messages.
     pub framing: Framing,
-    /// Of fragments: the number in their headers.
+    /// For fragments: the number in their headers.
     pub number: u32,
-    /// Of fragments: the smallest pieces that longer messages are cut into.
+    /// For fragments: the smallest fragments into which longer messages are cut.
     pub least_fragment: NonZeroU16,
-    /// By how much more than its sender the network may bunch messages: the longest time on the way
-    /// less the shortest. What comes earlier than that and the contract allow is discarded.
+    /// The longest time under way less the shortest: the network may bunch messages by so much more
+    /// than their sender. Messages that come earlier than that and the contract allow are
+    /// discarded.
     pub unevenness: Duration,
-    /// Whether the stamps in headers are of this host's CLOCK_MONOTONIC, as they are where the sender is
-    /// on this host too.
+    /// True if the stamps in headers are of this host's CLOCK_MONOTONIC, as they are if the sender
+    /// is on this host.
     pub shared_clock: bool,
 }
 
 impl Terms {
-    /// What its sender promised, best effort included.
+    /// Returns the bounds on its sender's traffic, also for best effort.
     ///
     /// # Errors
-    /// If its bursts have more messages than 32 bits can count.
+    /// Returns an error if its bursts have more messages than 32 bits can count.
     pub fn arrivals(&self) -> Result<LinearBounded, TrafficError> {
         match self.traffic {
             Traffic::Atm(contract) if contract.spec().class == ServiceClass::Ubr => {
-                // Policed like the others, promised nothing.
+                // Policed like the others, but without a promise.
                 let spec = TrafficSpec { class: ServiceClass::RtVbr, ..contract.spec() };
                 AtmContract::new(spec)?.to_linear_bounded()
             }
@@ -53,7 +55,7 @@ impl Terms {
         }
     }
 
-    /// What is known of its fragments.
+    /// Returns the limits of its fragments.
     pub(super) fn limits(&self, arrivals: LinearBounded) -> Limits {
         Limits {
             channel: self.number,
@@ -63,7 +65,7 @@ impl Terms {
         }
     }
 
-    /// The most datagrams of a message.
+    /// Returns the most datagrams of a message.
     pub(super) fn datagrams(&self, arrivals: LinearBounded) -> u32 {
         match self.framing {
             Framing::Datagram => 1,
@@ -71,13 +73,13 @@ impl Terms {
         }
     }
 
-    /// What the thread that receives knows of it.
+    /// Returns the terms by which the ingress policy serves it.
     pub(super) fn ingress(&self, arrivals: LinearBounded) -> ingress::Terms {
         let Self { delay_bound, unevenness, .. } = *self;
         ingress::Terms { arrivals, delay_bound, unevenness, datagrams: self.datagrams(arrivals) }
     }
 
-    /// Bytes that its socket is to keep.
+    /// Returns the bytes that its socket must be able to hold.
     pub(super) fn socket_bytes(&self, arrivals: LinearBounded) -> usize {
         let each = match self.framing {
             Framing::Datagram => arrivals.max_message().into(),

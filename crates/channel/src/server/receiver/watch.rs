@@ -1,8 +1,9 @@
-//! Which sockets have something, from the kernel: each tells when something came (EPOLLET, epoll(7)), so
-//! thousands of channels cost what arrives and nothing else.
+//! Watches the sockets: the kernel reports each one when something comes (EPOLLET, epoll(7)), so
+//! thousands of channels cost only what arrives.
 //!
-//! One of best effort tells once and is silent until it is armed again (EPOLLONESHOT): what cannot be read
-//! yet wakes nobody, so a flood costs this thread no more than what it reads of it.
+//! A best-effort socket is reported once and stays silent until it is armed again (EPOLLONESHOT):
+//! datagrams that cannot be read yet wake no thread. So a flood costs this thread no more than the
+//! datagrams that it reads.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,23 +17,24 @@ use rustix::io::Errno;
 
 use super::Seat;
 
-/// Events taken at a time; the others are taken the next time.
+/// The number of events taken at a time; the others are taken the next time.
 const EVENTS: usize = 64;
 
-/// What no seat says.
+/// A word that belongs to no seat.
 const CALL: u64 = u64::MAX;
 
-/// A wait up to this long is timed to the nanosecond, which takes a call more if something comes.
+/// The longest wait that is timed to the nanosecond, which takes one more system call if something
+/// comes.
 const TIMED: Duration = Duration::from_millis(20);
 
-/// How a socket tells that something came.
+/// The way in which a socket reports that something came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// Whenever something comes.
+    /// Reports whenever something comes.
     Always,
-    /// When there is something, once.
+    /// Reports once when there is something.
     Once,
-    /// Not at all.
+    /// Does not report.
     Never,
 }
 
@@ -41,24 +43,24 @@ impl Telling {
         match self {
             Self::Always => EventFlags::IN | EventFlags::ET,
             Self::Once => EventFlags::IN | EventFlags::ONESHOT,
-            // An error of the socket may still be told, once.
+            // An error of the socket may still be reported, once.
             Self::Never => EventFlags::ONESHOT,
         }
     }
 }
 
-/// What is waited for.
+/// The watched sockets.
 #[derive(Debug)]
 pub(super) struct Watch {
     epoll: OwnedFd,
 }
 
-/// What the kernel tells.
+/// A report of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// A socket has something.
     Readable(Seat),
-    /// Somebody else's descriptor is readable.
+    /// The descriptor for orders is readable.
     Called,
 }
 
@@ -67,7 +69,7 @@ impl Watch {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Tells of a socket. A receiver waits for no client, and so hears no bell.
+    /// Watches a socket. A receiver waits for no client, so it watches no bell.
     pub(super) fn add(
         &self,
         seat: Seat,
@@ -78,28 +80,29 @@ impl Watch {
         epoll::add(&self.epoll, socket, data, reporting.flags())
     }
 
-    /// Tells of it no more: its descriptor may be open elsewhere, so that closing it is not enough.
+    /// Stops watching a socket. Its descriptor may be open elsewhere, so closing it is not enough.
     pub(super) fn remove(&self, socket: &UdpSocket) {
         let _ = epoll::delete(&self.epoll, socket);
     }
 
-    /// Tells [`Told::Called`] as long as it is readable.
+    /// Reports [`Told::Called`] as long as `call` is readable.
     pub(super) fn add_call(&self, call: BorrowedFd<'_>) -> Result<(), Errno> {
         epoll::add(&self.epoll, call, EventData::new_u64(CALL), EventFlags::IN)
     }
 
-    /// Has it tell otherwise from here on; what is in it already counts as having come.
+    /// Changes how a socket reports from here on; datagrams in it count as having just come.
     pub(super) fn tell(&self, seat: Seat, socket: &UdpSocket, reporting: Telling) {
         let data = EventData::new_u64(word(seat));
-        // It is there: it was added with the channel.
+        // The socket is watched: it was added with the channel.
         let _ = epoll::modify(&self.epoll, socket, data, reporting.flags());
     }
 
-    /// Waits for something to tell, or until the instant.
+    /// Waits for a report, or until the instant.
     pub(super) fn wait(&self, until: Instant, all: &mut Vec<Told>) {
         let mut left = until.saturating_since(clock::now());
         if !left.is_zero() && left <= TIMED {
-            // epoll_wait(2) rounds up to a millisecond, in which a fast link brings a thousand datagrams.
+            // epoll_wait(2) rounds up to a millisecond, in which a fast link brings a thousand
+            // datagrams.
             let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
             let timeout = clock::timespec(left.as_nanos());
             if rustix::event::poll(&mut fds, Some(&timeout)) == Ok(0) {
@@ -108,10 +111,10 @@ impl Watch {
             left = Duration::ZERO;
         }
         let timeout = clock::timespec(left.as_nanos());
-        // The end of time is beyond what the kernel takes as a time-out on some hosts.
+        // The end of time is beyond the time-outs that the kernel takes on some hosts.
         let timeout = (until < Instant::MAX).then_some(&timeout);
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
-        // A signal, at most: then nothing is told.
+        // A signal, at most: then nothing is reported.
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return };
         all.extend(events.iter().map(|event| told(event.data.u64())));
     }

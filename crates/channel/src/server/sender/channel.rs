@@ -1,4 +1,4 @@
-//! One channel, as its sender knows it.
+//! The sender's state of one channel.
 
 use punctual_linux::pass::Doorbell;
 use punctual_model::channel::{Framing, Sensitivity};
@@ -13,79 +13,80 @@ use crate::server::ringer::Notifier;
 /// Everything that a sender needs to carry a channel.
 #[derive(Debug)]
 pub struct Opening {
-    /// Its contract. No message of a channel whose framing is datagrams is longer than a packet.
+    /// Its contract. If its framing is datagrams, no message is longer than a packet.
     pub terms: Terms,
-    /// How its messages become datagrams.
+    /// The framing: how its messages become datagrams.
     pub framing: Framing,
     /// The number by which the receiver knows it, in the headers of fragments.
     pub number: u32,
-    /// Where its messages come from.
+    /// The ring with its messages.
     pub takes: Takes,
     /// Has its client woken.
     pub bell: Notifier,
     /// Rung by its client.
     pub doorbell: Doorbell,
-    /// Its books.
+    /// The writer of its account.
     pub recorder: Recorder,
-    /// What lies in the ring when it is opened was not published before this, whatever its client says.
+    /// The earliest time at which messages in the ring at the opening were published, whatever the
+    /// client reports.
     pub believed_from: Instant,
 }
 
-/// What an [`Opening`] has become. It is given back when the channel is closed, because to take it
-/// apart takes time.
+/// An open channel. It is given back when the channel is closed, because destroying it takes time.
 #[derive(Debug)]
 pub struct Channel {
     pub(super) opening: Opening,
-    /// Its number at the outlet.
+    /// Its number at the egress scheduler.
     pub(super) egress: u32,
-    /// The message on its way.
+    /// The message under way.
     pub(super) head: Option<Head>,
     /// When the messages that are known and not taken were seen.
     pub(super) seen: Instant,
-    /// When they may have come, at the earliest.
+    /// The earliest time at which they may have come.
     pub(super) since: Instant,
     /// When the ring was looked at last.
     pub(super) looked: Instant,
-    /// When it was looked at last and did not have the messages that are known.
+    /// When the ring was last looked at without the messages that are known.
     pub(super) absent: Instant,
-    /// What counts as a message's arrival in the books.
+    /// Decides when a message counts as arrived in the account.
     pub(super) judge: Judge,
-    /// Whether the ring was found empty, or left alone, since messages were seen last.
+    /// True if the ring was found empty, or left alone, since messages were seen last.
     pub(super) rested: bool,
-    /// Rings that were for nothing, since the last message.
+    /// The number of rings in vain since the last message.
     pub(super) vain: u32,
-    /// Whether it is to be looked at again at some instant.
+    /// True if it will be looked at again at some instant.
     pub(super) again: bool,
-    /// Whether nothing more comes.
+    /// True if nothing more comes.
     pub(super) gone: bool,
-    /// Nothing of it is carried any more.
+    /// True if nothing of it is carried any more.
     pub(super) ended: bool,
-    /// What its client is told of room.
+    /// Tells its client about room.
     pub(super) room: Room,
-    /// When the message after the last one counts as arrived at the earliest.
+    /// The earliest time at which the message after the last one counts as arrived.
     pub(super) next: Instant,
-    /// Its credits until it is open, if it is policed by such.
+    /// Its credits until it is open, if it is policed by credits.
     pub(super) credits: Option<Credits>,
 }
 
-/// A message on its way.
+/// A message under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    /// Where in the client's memory it lies, in bytes.
+    /// Its position in the client's memory, in bytes.
     pub(super) position: usize,
     pub(super) bytes: u32,
-    /// Counted from the channel's first.
+    /// Its number, counted from the channel's first.
     pub(super) number: u64,
     /// When it counts as arrived for the link.
     pub(super) logical: Instant,
-    /// When it counts as arrived for the books.
+    /// When it counts as arrived in the account.
     pub(super) arrived: Instant,
-    /// Whether a part of it is on the link.
+    /// True if a part of it is on the link.
     pub(super) begun: bool,
 }
 
 impl Channel {
-    /// To be opened. Boxed here, because the thread that carries channels asks for no memory.
+    /// Creates a channel to be opened. Boxed here, because the thread that carries channels
+    /// allocates no memory.
     pub fn new(opening: Opening) -> Box<Self> {
         let believed_from = opening.believed_from;
         Box::new(Self {
@@ -108,9 +109,9 @@ impl Channel {
         })
     }
 
-    /// The same, and in each control interval no more messages than there are credits; the first begins
-    /// now. Its burst must be what [`Policing::covering`](punctual_model::channel::Policing::covering) says,
-    /// or longer.
+    /// Limits the channel to as many messages in each control interval as there are credits; the
+    /// first interval begins now. Its burst must be at least that of
+    /// [`Policing::covering`](punctual_model::channel::Policing::covering).
     #[must_use]
     pub fn with_credits(mut self: Box<Self>, now: Instant, sensitivity: Sensitivity) -> Box<Self> {
         let spacing = self.opening.terms.arrivals.min_inter_arrival();
@@ -118,19 +119,20 @@ impl Channel {
         self
     }
 
-    /// Until when the last message takes all that its contract, or of best effort its share, allows: when
-    /// the next one could count as arrived. The beginning of time where nothing was sent.
+    /// Returns when the message after the last one could count as arrived: until then the last one
+    /// uses up the contract, or the share of best effort. Returns the beginning of time if nothing
+    /// was sent.
     pub fn spent_until(&self) -> Instant {
         self.next
     }
 
-    /// What was promised to it and what became of it.
+    /// Returns the writer of its account.
     pub fn recorder(&self) -> &Recorder {
         &self.opening.recorder
     }
 }
 
-/// The delay bound, if there is one.
+/// Returns the delay bound, if there is one.
 pub(super) fn promised(terms: Terms) -> Option<Duration> {
     match terms.promise {
         Promise::RealTime { delay_bound, .. } => Some(delay_bound),

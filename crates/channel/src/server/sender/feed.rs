@@ -1,4 +1,4 @@
-//! The next message of a channel, out of its ring.
+//! Takes the next message of a channel out of its ring.
 
 use std::cmp::Reverse;
 
@@ -11,19 +11,20 @@ use super::{Ended, Opening, Sender};
 use crate::account::Loss;
 use crate::transport::Transport;
 
-/// Messages of a wrong size of one channel that are lost in one go; the others have their turn then.
+/// The number of messages of a wrong size that one channel loses in one go; then the other channels
+/// have their turn.
 pub(super) const LOST_AT_A_GO: u32 = 8;
 
-/// For how long a channel is left alone that loses more than that because they have a wrong size.
+/// The time for which a channel is left alone that loses more than that.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 impl<T: Transport<To = u32>> Sender<T> {
-    /// Takes the next message of a channel that has none on its way, or goes to rest.
+    /// Takes the next message of a channel that has none under way, or lets the channel rest.
     pub(super) fn feed(&mut self, now: Instant, key: u32) {
         self.feed_since(now, key, now);
     }
 
-    /// The same for a channel at rest whose bell may have rung at any time from `since` on.
+    /// Does the same for a resting channel whose bell may have rung at any time from `since` on.
     pub(super) fn feed_since(&mut self, now: Instant, key: u32, since: Instant) {
         let Some(channel) = self.channels[key as usize].as_mut() else { return };
         if channel.head.is_some() || channel.ended || channel.again {
@@ -39,7 +40,8 @@ impl<T: Transport<To = u32>> Sender<T> {
                 Ok(None) => {
                     channel.looked = now;
                     match takes.rest() {
-                        // What came before the end is sent before it.
+                        // Messages that came before the client's end are sent before the channel
+                        // ends.
                         Ok(Rest::Sleep) if channel.gone => {
                             return self.end(key, Ended::ClientGone);
                         }
@@ -48,7 +50,7 @@ impl<T: Transport<To = u32>> Sender<T> {
                             channel.rested = true;
                             return;
                         }
-                        // Known by that look, and seen only now.
+                        // The message became known by that look, and is seen only now.
                         Ok(Rest::Work) => {
                             came_while_resting = true;
                             continue;
@@ -59,7 +61,8 @@ impl<T: Transport<To = u32>> Sender<T> {
                 Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
             };
             if !is_known {
-                // What came while the message before it was on its way may have come at any time in it.
+                // A message that came while the previous one was under way may have come at any
+                // time in between.
                 channel.since = if channel.rested { since } else { channel.seen };
                 (channel.seen, channel.rested) = (now, false);
                 channel.absent = std::mem::replace(&mut channel.looked, now);
@@ -67,7 +70,7 @@ impl<T: Transport<To = u32>> Sender<T> {
             // At most `Geometry::MAX_MESSAGE`.
             let (position, bytes) = (frame.position(), frame.len() as u32);
             let number = takes.released();
-            // As its client says.
+            // The time that the client reports.
             let published = Instant::from_nanos(frame.user());
             recorder.offered(bytes);
             let (since, seen) = (channel.since, channel.seen);
@@ -84,7 +87,7 @@ impl<T: Transport<To = u32>> Sender<T> {
                 }
                 Offered::TooEarly { conforms_at } => {
                     recorder.lost(Loss::TooEarly);
-                    // Whatever was seen with it came as early.
+                    // All messages that were seen with it came as early.
                     let mut lost = 1;
                     while takes.known() > 0 {
                         match takes.take() {
@@ -96,7 +99,8 @@ impl<T: Transport<To = u32>> Sender<T> {
                         lost += 1;
                     }
                     room.release(now, takes, bell, lost);
-                    // Not at rest until then: what comes too early costs nobody a look of its own.
+                    // The channel does not rest until then: messages that come too early cost no
+                    // look of their own.
                     return self.look_again(conforms_at, key);
                 }
                 Offered::WrongSize => {
@@ -117,7 +121,7 @@ impl<T: Transport<To = u32>> Sender<T> {
         }
     }
 
-    /// Nothing more of this channel is carried.
+    /// Stops carrying a channel.
     pub(super) fn end(&mut self, key: u32, why: Ended) {
         let Some(channel) = self.channels[key as usize].as_mut() else { return };
         if std::mem::replace(&mut channel.ended, true) {

@@ -1,4 +1,4 @@
-//! One block, from where it lies to the transport.
+//! Hands one block over to the transport from the client's memory.
 
 use std::num::NonZeroU16;
 
@@ -18,10 +18,11 @@ use crate::transport::{HandedOver, NotTaken, Packet, Piece, Transport};
 /// The most packets of a block that are handed over in one go: what one system call takes.
 const MOST: usize = 64;
 
-/// When a transport that has no room, and does not say when it will, is tried again.
+/// The time after which a transport that has no room, and does not say when it will, is tried
+/// again.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// What follows for the message of a block.
+/// The consequence for the message of a block.
 enum Outcome {
     More,
     Sent { leaves_by: Instant },
@@ -29,12 +30,12 @@ enum Outcome {
 }
 
 impl<T: Transport<To = u32>> Sender<T> {
-    /// Hands over the block that the outlet gave, and takes the next message where that was the end of
-    /// one.
+    /// Hands over the block from the egress scheduler, and takes the channel's next message if that
+    /// was the end of one.
     pub(super) fn hand_over(&mut self, now: Instant, block: Block, clock: impl Fn() -> Instant) {
         let key = self.of_egress[block.channel as usize];
         let Some(channel) = self.channels[key as usize].as_mut() else {
-            // The outlet gives nothing of a channel that was closed.
+            // The scheduler gives no block of a channel that was closed.
             return self.egress.give_up();
         };
         let Some(head) = channel.head else { return self.egress.give_up() };
@@ -51,7 +52,8 @@ impl<T: Transport<To = u32>> Sender<T> {
         let begins = !head.begun && taken.packets > 0;
         let outcome = match taken.stopped {
             None => of_sent(self.egress.sent(now)),
-            // What was taken is on the link. Why the rest was not is told again when it is tried alone.
+            // The taken packets are on the link. The reason for the stop comes again when the rest
+            // is tried alone.
             Some(_) if taken.packets > 0 => {
                 // At most as many as a block has.
                 of_sent(self.egress.sent_part(now, taken.packets as u32))
@@ -106,12 +108,12 @@ fn of_sent(sent: Sent) -> Outcome {
     match sent {
         Sent::Complete { leaves_by } => Outcome::Sent { leaves_by },
         Sent::MoreOfIt => Outcome::More,
-        // By nobody but its thread, which is at work here.
+        // Only this thread closes channels, and it is at work here.
         Sent::Closed => Outcome::Lost(Loss::Closed),
     }
 }
 
-/// A part of the message, where the client wrote it.
+/// Returns a part of the message in the client's memory.
 fn piece(channel: &Channel, head: Head, bytes: std::ops::Range<u32>) -> Piece<'_> {
     let View(memory) = channel.opening.takes.memory();
     let at = |offset: u32| head.position + offset as usize;
@@ -130,7 +132,7 @@ fn fragments<T: Transport<To = u32>>(
 ) -> HandedOver {
     let fragment_bytes = u16::try_from(packet_bytes).ok().and_then(NonZeroU16::new);
     let message = Fragments {
-        // Whoever made the sender has seen to it; a larger packet would fit into no datagram.
+        // The creator of the sender ensures this; a larger packet would fit into no datagram.
         fragment_bytes: fragment_bytes.unwrap_or(NonZeroU16::MAX),
         channel: channel.opening.number,
         message: head.number,

@@ -1,18 +1,21 @@
-//! Carries the messages of many channels from their rings to a transport, at the instants and in the
-//! order that the outlet says.
+//! Carries the messages of many channels from their rings to a transport, at the instants and in
+//! the order that the egress scheduler decides.
 //!
 //! ```text
-//! bell ─▶ look ─▶ ring: take ─▶ outlet: offer ─▶ next ─▶ transport: hand over ─▶ ring: release ─▶ bell
+//! bell ─▶ look ─▶ ring: take ─▶ egress: offer ─▶ next ─▶ transport: hand over ─▶ ring: release ─▶
+//! bell
 //!                   ▲                                                              │
 //!                   └────────────────────── the next message ◀─────────────────────┘
 //! ```
-//! It takes the time from its caller, allocates nothing once a channel is open, and makes the system
-//! calls of its transport alone: who wakes clients is [another thread](crate::server::ringer). [`thread`] turns it on Linux.
+//! It takes the time from its caller, allocates nothing once a channel is open, and makes only the
+//! system calls of its transport: [another thread](crate::server::ringer) wakes clients. [`thread`]
+//! drives it on Linux.
 //!
-//! # What a hostile client can make it do
-//! A look at its ring for each ring of its bell, and to lose what its ring holds each `I_min`, or
-//! [`feed::LOST_AT_A_GO`] messages each [`feed::PAUSE`] where they have a wrong size. A bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
-//! makes no sense.
+//! # Power of a hostile client
+//! It can cause a look at its ring for each ring of its bell. It can cause the loss of its ring's
+//! messages each `I_min`, or of [`feed::LOST_AT_A_GO`] messages each [`feed::PAUSE`] if they have a
+//! wrong size. A bell that rings [`MOST_VAIN`] times without a message ends its channel, as does an
+//! inconsistent ring.
 
 mod channel;
 mod feed;
@@ -37,18 +40,18 @@ use crate::transport::Transport;
 use channel::promised;
 pub use channel::{Channel, Opening};
 
-/// Rings for nothing between two messages, after which a channel is ended. An honest client rings at
-/// most twice: its server may have seen the message before it heard the bell.
+/// The number of vain rings between two messages after which a channel is ended. An honest client
+/// rings in vain at most twice: its server may have seen the message before it saw the ring.
 pub const MOST_VAIN: u32 = 256;
 
-/// Why a channel ended by itself.
+/// The reason why a channel ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its client is gone, and what it had published is sent.
+    /// Its client is gone, and its published messages are sent.
     ClientGone,
-    /// Its ring makes no sense.
+    /// Its ring is inconsistent.
     Corrupt(Corrupt),
-    /// Its bell rings for nothing.
+    /// Its bell rings in vain.
     RingsInVain,
 }
 
@@ -64,37 +67,38 @@ impl fmt::Display for Ended {
     }
 }
 
-/// What to do next.
+/// The next step.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Something was done: look at the bells and turn again.
+    /// Something was done: look at the bells and call again.
     Again,
-    /// Nothing before then, unless a bell rings.
+    /// There is nothing to do before then, unless a bell rings.
     At(Instant),
-    /// Nothing, unless a bell rings.
+    /// There is nothing to do, unless a bell rings.
     Idle,
 }
 
-/// Channels by the numbers that whoever opens them chooses, from 0 to below `room`.
+/// Carries channels, under numbers from 0 to below `room` that the caller chooses.
 #[derive(Debug)]
 pub struct Sender<T> {
     egress: EgressScheduler,
     cut: Packetisation,
     channels: Box<[Option<Box<Channel>>]>,
-    /// By the outlet's number.
+    /// The channels' numbers, by those of the egress scheduler.
     of_egress: Box<[u32]>,
     /// Each channel at most once, so that it never grows.
     again: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Those that ended by themselves and were not told of yet; never grows either.
+    /// Channels that ended by themselves and were not reported yet; never grows either.
     ended: Vec<(u32, Ended)>,
     transport: T,
-    /// Who wants to know of each message.
+    /// The queue for events of each message, if there is one.
     events: Option<Events>,
 }
 
 impl<T: Transport<To = u32>> Sender<T> {
-    /// Nothing is open. `egress` has room for as many channels, and cuts as `cut` says.
+    /// Creates a sender without channels. `egress` must have room for as many channels, and use the
+    /// packetisation `cut`.
     pub fn new(egress: EgressScheduler, cut: Packetisation, room: u32, transport: T) -> Self {
         let room = room as usize;
         Self {
@@ -109,24 +113,25 @@ impl<T: Transport<To = u32>> Sender<T> {
         }
     }
 
-    /// Tells of each message that is carried from here on: a job of a task whose number is the channel's,
-    /// released at its logical arrival. What no contract lets through is none.
+    /// Records each message that is carried from here on: as a job of a task whose number is the
+    /// channel's, released at its logical arrival. A message that its contract does not admit is
+    /// not recorded.
     pub fn tell_events(&mut self, events: Events) {
         self.events = Some(events);
     }
 
-    /// The transport, to give it what a channel needs there.
+    /// Returns the transport, so that the caller can attach a channel's socket.
     pub fn transport_mut(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// Opens channel `key`, and takes what its ring has already.
+    /// Opens channel `key`, and takes the messages that its ring has already.
     ///
     /// # Errors
-    /// If it is open, or there is no such number.
+    /// Returns an error if it is open, or there is no such number.
     ///
     /// # Panics
-    /// If messages that are to be datagrams could be longer than a packet.
+    /// Panics if messages that are to be datagrams could be longer than a packet.
     pub fn open(
         &mut self,
         now: Instant,
@@ -146,7 +151,7 @@ impl<T: Transport<To = u32>> Sender<T> {
         if let Some(credits) = channel.credits.take() {
             let _is_open = self.egress.police_by(channel.egress, credits);
         }
-        // What was found in the ring when it was attached is seen now.
+        // Messages found in the ring when it was attached are seen now.
         (channel.since, channel.seen) = (now, now);
         self.of_egress[channel.egress as usize] = key;
         *place = Some(channel);
@@ -154,7 +159,7 @@ impl<T: Transport<To = u32>> Sender<T> {
         Ok(())
     }
 
-    /// Other terms, from the next message on. False if there is no such channel.
+    /// Changes the terms from the next message on. Returns false if there is no such channel.
     #[must_use]
     pub fn change(&mut self, key: u32, terms: Terms) -> bool {
         let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
@@ -165,13 +170,14 @@ impl<T: Transport<To = u32>> Sender<T> {
         !channel.ended && self.egress.change(channel.egress, terms)
     }
 
-    /// Closes a channel: what is left of its message is lost. Nothing if there is none.
+    /// Closes a channel: the rest of its message is lost. Returns `None` if there is no such
+    /// channel.
     pub fn close(&mut self, key: u32) -> Option<Box<Channel>> {
         let mut channel = self.channels.get_mut(key as usize)?.take()?;
         if !channel.ended {
             let _was_open = self.egress.close(channel.egress);
         }
-        // Its number may be another's by the time that it is told.
+        // Another channel may have its number by the time that the end is reported.
         self.ended.retain(|(other, _)| *other != key);
         if channel.again {
             self.again.retain(|Reverse((_, other))| *other != key);
@@ -182,32 +188,32 @@ impl<T: Transport<To = u32>> Sender<T> {
         Some(channel)
     }
 
-    /// A channel that has ended by itself. It is still to be closed.
+    /// Returns a channel that has ended by itself. The caller must still close it.
     pub fn ended(&mut self) -> Option<(u32, Ended)> {
         self.ended.pop()
     }
 
-    /// Nothing more will come for a channel: when what its ring has is sent, it ends
-    /// ([`Ended::ClientGone`]).
+    /// Announces that nothing more comes for a channel: it ends when the messages in its ring are
+    /// sent ([`Ended::ClientGone`]).
     pub fn finish(&mut self, now: Instant, key: u32) {
         let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
             return;
         };
         channel.gone = true;
-        // What it has on its way, or waits for, comes to its end by itself.
+        // A message under way, or a pending look, comes to its end by itself.
         if !channel.ended && channel.head.is_none() && !channel.again {
             channel.opening.takes.rise();
             self.feed(now, key);
         }
     }
 
-    /// The bell of a channel rang.
+    /// Looks at a channel whose bell rang.
     pub fn look(&mut self, now: Instant, key: u32) {
         self.look_since(now, key, now);
     }
 
-    /// The same where it may have rung at any time from `since` on and nobody listened: no block was
-    /// handed over from then until `now`.
+    /// Looks at a channel whose bell may have rung at any time from `since` on without being
+    /// noticed: no block was handed over from then until `now`.
     pub fn look_since(&mut self, now: Instant, key: u32, since: Instant) {
         let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
             return;
@@ -225,9 +231,9 @@ impl<T: Transport<To = u32>> Sender<T> {
         }
     }
 
-    /// Hands over at most one block. `clock` is asked when that was done.
+    /// Hands over at most one block. Reads `clock` when that was done.
     pub fn turn(&mut self, now: Instant, clock: impl Fn() -> Instant) -> Turn {
-        // One a turn, so that whoever loses messages delays others by no more than that.
+        // One a turn, so that a channel that loses messages delays others by no more than that.
         if let Some(Reverse((at, key))) = self.again.peek().copied()
             && at <= now
         {

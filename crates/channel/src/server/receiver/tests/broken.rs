@@ -1,4 +1,4 @@
-//! Clients and senders that do what no honest one does.
+//! Tests clients and senders that do what no honest one does.
 
 use punctual_linux::clock;
 use punctual_model::Duration;
@@ -28,7 +28,7 @@ fn a_client_that_does_not_read_loses_its_own_messages_alone() {
         let books = rig.settle(client, 100);
         assert_eq!((books.received, books.losses.ring_full), (16, 84), "{books:?}");
         let got = client.take();
-        // The oldest, in order; once there is room others come.
+        // The oldest are there, in order; once there is room others come.
         assert!((0..16).all(|at| got[at].0 == content(at as u64, got[at].0.len() as u32)));
         assert_eq!(got.len(), 16);
     }
@@ -44,7 +44,7 @@ fn a_ring_that_makes_no_sense_ends_its_channel_alone() {
     for framing in [Framing::Datagram, Framing::Fragments] {
         let broken = rig.open(1, promised(framing), 4);
         let mut other = rig.open(2, promised(framing), 64);
-        // More released than was ever pushed.
+        // More messages released than were ever pushed.
         broken.page.words()[0].store(77, Ordering::Relaxed);
         for message in 0..20 {
             match framing {
@@ -62,7 +62,7 @@ fn a_ring_that_makes_no_sense_ends_its_channel_alone() {
         let (id, channel, ended) = rig.ended.pop().expect("one");
         assert_eq!(id, 1);
         assert!(matches!(ended, Ended::Corrupt(Corrupt::Released { released: 77, .. })), "{ended}");
-        // Four fitted in before anybody looked at the client's page.
+        // Four fitted in before the receiver looked at the client's page.
         assert!(channel.account().snapshot().received <= 4);
         assert_eq!(rig.settle(&other, 20).received, 20);
         assert_eq!(other.take().len(), 20);
@@ -82,7 +82,8 @@ fn what_is_no_message_of_the_contract_is_discarded_and_counted() {
     assert_eq!(client.take()[0].0, content(2, MAX));
 }
 
-/// Whatever comes, honest messages of the same channel are put together, and nothing ends.
+/// Checks that honest messages of the same channel are reassembled whatever comes, and that nothing
+/// ends.
 #[test]
 fn hostile_fragments_are_refused_and_counted() {
     let mut rig = Rig::new(None);
@@ -94,7 +95,8 @@ fn hostile_fragments_are_refused_and_counted() {
         for datagram in Client::fragments(message, 900) {
             let mut lie = datagram;
             match rng.random_range(0..5) {
-                // Of another channel, of nobody, longer than declared, finer than agreed, of the future.
+                // Another channel, another program, longer than declared, finer than agreed, from
+                // the future.
                 0 => lie[7] ^= 1,
                 1 => lie[0] = 0,
                 2 => lie[20] = 0xff,
@@ -116,7 +118,8 @@ fn hostile_fragments_are_refused_and_counted() {
     assert!(rig.ended.is_empty());
 }
 
-/// Of a message that lacks a piece its number is known; of one that never came too.
+/// Checks that a message that lacks a fragment is known by its number, and one that never came,
+/// too.
 #[test]
 fn each_lost_message_has_one_cause() {
     let mut rig = Rig::new(None);

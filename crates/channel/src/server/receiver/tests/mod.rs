@@ -1,4 +1,4 @@
-//! Over the loopback, turned by hand.
+//! Tests over the loopback, driven step by step.
 
 mod broken;
 mod overload;

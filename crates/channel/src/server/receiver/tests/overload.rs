@@ -1,4 +1,4 @@
-//! More than was declared, and more than can be served.
+//! Tests more traffic than was declared, and more than can be served.
 
 use std::num::NonZeroU32;
 
@@ -75,7 +75,8 @@ fn best_effort_gets_its_share_and_no_more() {
     assert!(again > before);
 }
 
-/// What comes beyond the share is discarded by a filter, counted, and kept again when it is less.
+/// Checks that traffic beyond the share is discarded by a filter, counted, and kept again when it
+/// is less.
 #[test]
 fn overload_is_discarded_before_the_socket_and_counted() {
     let mut rig = Rig::new(Some(share(1_000, QUANTUM)));
@@ -102,7 +103,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
             let datagrams = rig.books(client).datagrams;
             datagrams.arrived + datagrams.early + datagrams.socket == sent_datagrams[at]
         });
-        // Quiet, so nothing is discarded any more.
+        // It is quiet, so nothing is discarded any more.
         rig.until(|rig| !rig.receiver.get(client.id).expect("open").early.is_filtered());
         let before = early(&rig, client);
         for message in 0..5 {
@@ -128,7 +129,8 @@ fn overload_is_discarded_before_the_socket_and_counted() {
     }
 }
 
-/// What has no room in the ring of best effort waits in the socket, and comes when there is room.
+/// Checks that datagrams without room in the ring of best effort wait in the socket, and come when
+/// there is room.
 #[test]
 fn best_effort_waits_for_its_client_and_wakes_nobody() {
     let mut rig = Rig::new(None);

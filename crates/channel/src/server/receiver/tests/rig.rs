@@ -24,18 +24,18 @@ pub(super) const MAX: u32 = 1_000;
 /// The number in headers.
 const NUMBER: u32 = 9;
 
-/// A receiver, and which channel had which turn.
+/// A receiver, and the channels that had turns, in their order.
 pub(super) struct Rig {
     pub(super) receiver: Receiver,
     pub(super) turns: Vec<u64>,
     pub(super) ended: Vec<(u64, Box<Channel>, Ended)>,
 }
 
-/// A client, and who sends to it.
+/// A client, and its sender.
 pub(super) struct Client {
     pub(super) id: u64,
     pub(super) takes: Takes,
-    /// Its own page, to scribble over.
+    /// Its own page, to be corrupted by tests.
     pub(super) page: Writable,
     pub(super) bell: Bell,
     pub(super) sender: UdpSocket,
@@ -59,7 +59,7 @@ pub(super) fn promised(framing: Framing) -> Terms {
     terms(framing, Some(Duration::from_millis(5)))
 }
 
-/// As [`promised`], but one message each `spacing`, and bursts of so many.
+/// Returns terms as [`promised`], but one message each `spacing`, and bursts of `burst`.
 pub(super) fn spaced(framing: Framing, spacing: Duration, burst: u32) -> Terms {
     let arrivals = LinearBounded::new(1, MAX, spacing, burst).expect("valid");
     Terms { traffic: Traffic::Bounded(arrivals), ..promised(framing) }
@@ -72,7 +72,7 @@ impl Rig {
         Self { receiver, turns: Vec::new(), ended: Vec::new() }
     }
 
-    /// Opens a channel with a ring of so many slots.
+    /// Opens a channel with a ring of `slots` slots.
     pub(super) fn open(&mut self, id: u64, terms: Terms, slots: u32) -> Client {
         let geometry = Geometry::new(slots, MAX).expect("valid");
         let bytes = Geometry::CONSUMER_BYTES;
@@ -92,7 +92,7 @@ impl Rig {
         Client { id, takes: client.end, page, bell: client.bell, sender, listens }
     }
 
-    /// Turns until there is nothing to do; until when.
+    /// Turns until there is nothing to do. Returns until when.
     pub(super) fn turn(&mut self) -> Option<Instant> {
         self.receiver.wait(Instant::ZERO, clock::now);
         loop {
@@ -104,7 +104,7 @@ impl Rig {
         }
     }
 
-    /// Turns until it holds, for twenty seconds at most.
+    /// Turns until `holds` returns true, for twenty seconds at most.
     pub(super) fn until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
         let until = clock::now() + Duration::from_secs(20);
         while !holds(self) {
@@ -118,7 +118,7 @@ impl Rig {
         self.receiver.get(client.id).expect("open").account().snapshot()
     }
 
-    /// Turns until all that was sent is in the books.
+    /// Turns until the account includes all that was sent.
     pub(super) fn settle(&mut self, client: &Client, sent: u64) -> ReceivedSnapshot {
         self.until(|rig| {
             let books = rig.books(client);
@@ -128,7 +128,7 @@ impl Rig {
     }
 }
 
-/// What is in a message.
+/// Returns the content of a message.
 pub(super) fn content(message: u64, length: u32) -> Vec<u8> {
     (0..length).map(|at| (message as u8).wrapping_mul(31).wrapping_add(at as u8)).collect()
 }
@@ -139,7 +139,7 @@ impl Client {
         self.sender.send(&Outgoing::new(&[Place::of(bytes)])).expect("sent");
     }
 
-    /// The datagrams of a message in fragments of 400 bytes.
+    /// Returns the datagrams of a message in fragments of 400 bytes.
     pub(super) fn fragments(message: u64, length: u32) -> Vec<Vec<u8>> {
         let fragment_bytes = NonZeroU16::new(400).expect("not zero");
         let bytes = content(message, length);
@@ -157,7 +157,7 @@ impl Client {
         Self::fragments(message, length).iter().for_each(|datagram| self.send(datagram));
     }
 
-    /// All that is in its ring: bytes and stamps.
+    /// Takes everything in its ring: bytes and stamps.
     pub(super) fn take(&mut self) -> Vec<(Vec<u8>, Instant)> {
         let mut all = Vec::new();
         while let Some(frame) = self.takes.take().expect("sound") {

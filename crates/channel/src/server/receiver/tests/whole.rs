@@ -1,4 +1,4 @@
-//! What is sent comes, whole and in order.
+//! Tests that messages come complete and in order.
 
 use std::net::SocketAddr;
 
@@ -65,7 +65,7 @@ fn a_client_that_sleeps_is_woken_once() {
     assert_eq!(client.bell.wait(Instant::ZERO), Ok(punctual_linux::pass::Heard::Nothing));
 }
 
-/// A receiver that comes late does not take what waited for it for a burst.
+/// Checks that a late receiver does not mistake a backlog of its own for a burst.
 #[test]
 fn what_waited_for_us_is_no_fault_of_its_sender() {
     let mut rig = Rig::new(None);
@@ -110,7 +110,7 @@ fn the_most_urgent_is_served_first_and_best_effort_last() {
             client.send(b"x");
         }
     }
-    // Over the loopback what is sent has come when the call returns, nearly.
+    // Over the loopback, a datagram has nearly always come when the call returns.
     clock::sleep(Duration::from_millis(50));
     rig.turn();
     for client in &clients {
@@ -138,7 +138,7 @@ fn a_closed_channel_gives_its_port_and_its_books_back() {
     assert!(UdpSocket::open(&Setup::at(at)).is_err(), "open until it is taken apart");
     drop(closed);
     let again = UdpSocket::open(&Setup::at(at)).expect("free");
-    // What is told or due of the one before is nothing to the next in its place.
+    // Events and instants of the previous channel do not affect the next one in its place.
     let next = rig.open(1, promised(Framing::Datagram), 64);
     again.drops().expect("Linux 4.12");
     next.send(b"x");

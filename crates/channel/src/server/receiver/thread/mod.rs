@@ -1,4 +1,4 @@
-//! A thread that receives; [`trial`] takes the time of what it does.
+//! A thread that receives; [`trial`] measures the time of its work.
 
 pub mod trial;
 
@@ -13,65 +13,66 @@ use rustix::io::Errno;
 use super::{Channel, Ended, OpenError, Opening, Receiver, Turn};
 use crate::server::orders::Post;
 
-/// How often it is looked whether the clock of the kernel's stamps was set.
+/// The interval at which it checks whether the clock of the kernel's stamps was set.
 const WALL: Duration = Duration::from_millis(500);
 
-/// How long to wait for a side that does not take its reports.
+/// The time to wait for a control side that does not take its reports.
 const REPORTS: Duration = Duration::from_millis(10);
 
-/// What the thread is to do.
+/// An order to the thread.
 #[derive(Debug)]
 pub enum Order {
-    /// Receive on a channel, which the side that decides knows by this number.
+    /// Receive on a channel, which the control side knows by this number.
     Open(u64, Box<Opening>),
-    /// Receive on it no more.
+    /// Stop receiving on it.
     Close(u64),
 }
 
-/// What it has done.
+/// A report of the thread.
 #[derive(Debug)]
 pub enum Report {
     /// It receives on the channel.
     Opened(u64),
-    /// It cannot.
+    /// It cannot receive on it.
     NotOpened(u64, OpenError),
-    /// It receives on it no more, as ordered, or because of what went wrong. The channel is to be taken
-    /// apart. No such report answers an order to close what has ended by itself before.
+    /// It has stopped receiving on the channel, as ordered, or because of an error. The control
+    /// side destroys the channel. No such report answers an order to close a channel that has ended
+    /// by itself before.
     Closed(u64, Box<Channel>, Option<Ended>),
 }
 
-/// Receives until the side that decides is gone; the receiver comes back with what was open.
+/// Receives until the control side is gone. Returns the receiver with its open channels.
 ///
-/// The thread's class and CPU are its caller's to set, before.
+/// The caller must set the thread's class and CPU before.
 ///
 /// # Errors
-/// If orders cannot be waited for (epoll_ctl(2)).
+/// Returns an error if orders cannot be watched (epoll_ctl(2)).
 pub fn run(receiver: Receiver, post: Post<Order, Report>) -> Result<Receiver, Errno> {
     let mut run_loop = RunLoop::new(receiver, post)?;
     while run_loop.go() != Went::Abandoned {}
     Ok(run_loop.receiver)
 }
 
-/// The thread's own.
+/// The thread's own state.
 #[derive(Debug)]
 struct RunLoop {
     receiver: Receiver,
     post: Post<Order, Report>,
-    /// What the side that decides has no room for at the moment.
+    /// Reports for which the control side has no room at the moment.
     reports: VecDeque<Report>,
     wall_at: Instant,
-    /// For how long it may sleep.
+    /// Until when it may sleep.
     until: Instant,
 }
 
-/// What a round came to.
+/// The outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Went {
     /// There may be more to do.
     On,
     /// There is nothing to do: the next round sleeps.
     Idle,
-    /// The side that decides is gone.
+    /// The control side is gone.
     Abandoned,
 }
 
@@ -105,7 +106,8 @@ impl RunLoop {
                 self.reports.push_back(Report::Closed(id, channel, Some(ended)));
                 (Went::On, now)
             }
-            // Not for ever: the other side's last ring may be heard before it is seen to be gone.
+            // The sleep is bounded: the control side's last wake-up may come before it is seen to
+            // be gone.
             Turn::Idle(next) => {
                 (Went::Idle, next.unwrap_or(Instant::MAX).min(now.saturating_add(WALL)))
             }

@@ -1,4 +1,5 @@
-//! Channels policed by credits, admitted for what credits let pass, beside each other: none is late.
+//! Tests that channels policed by credits, and admitted beside each other for what credits let
+//! pass, are never late.
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::egress::Egress;
@@ -9,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// What a client does with its credits.
+/// The way in which a client uses its credits.
 #[derive(Clone, Copy, Debug)]
 enum Habit {
     /// All of an interval at its end and all of the next at its beginning, again and again.
@@ -33,7 +34,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes, and says when it does again.
+    /// Writes, and sets when it does again.
     fn write(
         &mut self,
         sender: &mut Sender<Faulty<NullDevice<Log>, Script>>,
@@ -61,7 +62,8 @@ impl Writer {
     }
 }
 
-/// Draws channels; if they are admitted, lets them run. The longest delay over its bound, in thousandths.
+/// Draws channels; if they are admitted, lets them run. Returns the longest delay over its bound,
+/// in thousandths.
 fn run_drawn(seed: u64) -> Option<u64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let link = Link::new(Duration::from_nanos(rng.random_range(0..300)), rng.random_range(1..5));

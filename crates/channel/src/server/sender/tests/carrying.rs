@@ -1,4 +1,4 @@
-//! From the ring to the link, and what comes in between.
+//! Tests the way from the ring to the link, with its obstacles.
 
 use super::*;
 
@@ -9,13 +9,13 @@ fn a_message_goes_from_the_ring_to_the_link_in_pieces_and_its_slot_comes_back() 
     let (mut client, channel) = Client::new(contract, Framing::Fragments);
     sender.open(ns(5), 0, channel).expect("room");
     assert_eq!(sender.turn(ns(5), || ns(5)), Turn::Idle);
-    // It sleeps, so it is to be woken; and only once.
+    // The client sleeps, so it is to be woken; and only once.
     assert_eq!((client.put(250), client.put(10)), (Wake::Ring, Wake::Nobody));
     sender.look(ns(10), 0);
     let now = Cell::new(10);
     run(&mut sender, &now, 100_000);
     let log = &sender.transport.inner().far_end().0;
-    // Each packet with 32 bytes before it: the device, unlike the reckoned link, counts those.
+    // Each packet has 32 bytes before it: the device counts those, unlike the calculated link.
     let bytes: Vec<_> = log.iter().map(|(_, channel, bytes)| (*channel, *bytes)).collect();
     assert_eq!(bytes, [(0, 132), (0, 132), (0, 82), (0, 42)]);
     // The second counts as arrived a spacing after the first.
@@ -28,7 +28,7 @@ fn a_message_goes_from_the_ring_to_the_link_in_pieces_and_its_slot_comes_back() 
 
 #[test]
 fn what_the_link_does_not_take_waits_or_is_lost_and_counted() {
-    // Down from 1,000 to 2,000.
+    // The link is down from 1,000 to 2,000.
     let script: Script = |now| match now.as_nanos() {
         1_000..2_000 => Fault::Refuse(NotTaken::Unreachable),
         3_000..4_000 => Fault::Refuse(NotTaken::WouldBlock { until: Some(ns(4_000)) }),
@@ -69,7 +69,7 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
         sender.look(ns(2), 1);
     }
     assert_eq!(sender.ended(), Some((1, Ended::RingsInVain)));
-    // A message longer than its slot, as no honest producer can push it.
+    // A message longer than its slot, which no honest producer can push.
     let _ = corrupt.put(1_000);
     let descriptor = 4096 / 8;
     let slot = corrupt.puts.claim().expect("sound").expect("room");
@@ -87,7 +87,8 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
     assert_eq!(rings.bell.wait(Instant::MAX), Ok(Heard::Gone));
 }
 
-/// Takes a packet of each block, and says then that the link is down; alone it takes none.
+/// Takes one packet of each block, and then reports that the link is down; takes no packet that is
+/// alone.
 struct OneOf(Vec<(u64, usize)>);
 
 impl Transport for OneOf {
@@ -103,7 +104,7 @@ impl Transport for OneOf {
     }
 }
 
-/// A part of a message that was taken is on the link for its time, although the rest is lost.
+/// Checks that a taken part of a message is on the link for its time, although the rest is lost.
 #[test]
 fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
     let (link, cut) = link();
@@ -117,7 +118,7 @@ fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
     let now = Cell::new(50);
     run(&mut sender, &now, 10_000);
     assert_eq!(sender.transport.0, [(50, 132)]);
-    // Until the first packet had left by the reckoned link, the second was not tried.
+    // Until the first packet had left by the calculated link, the second was not tried.
     assert_eq!(now.get(), 150);
     let books = client.books();
     assert_eq!((books.sent, books.losses.unreachable), (0, 1));

@@ -1,4 +1,4 @@
-//! Senders who keep to their contracts, and others.
+//! Tests senders that keep to their contracts, and others.
 
 use super::*;
 
@@ -22,12 +22,12 @@ fn a_channel_that_loses_what_is_early_passes_one_message_a_spacing() {
         now.set(now.get() + 100);
     }
     let books = client.books();
-    // A microsecond each.
+    // One each microsecond.
     let most = now.get() / 1_000 + 1;
     assert!((most - 1..=most).contains(&books.sent), "{most}: {books:?}");
     assert!(books.losses.too_early > 100, "{books:?}");
     assert_eq!(books.offered, books.sent + books.losses.too_early);
-    // What is lost costs no look of its own: at rest only when nothing is early.
+    // Lost messages cost no look of their own: the channel rests only when none is early.
     assert!(sender.ended().is_none());
 }
 
@@ -48,7 +48,7 @@ fn messages_of_another_size_than_declared_are_lost_and_the_others_go() {
     assert_eq!(books.verdict(ns(20_000)), Verdict::Kept, "its own fault");
 }
 
-/// However much more is written, what the contract allows is sent.
+/// Checks that the contract's messages are sent, however much more is written.
 #[test]
 fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
     let mut sender = sender(1, no_fault);
@@ -72,8 +72,8 @@ fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
     assert!(books.losses.too_early > 100, "{books:?}");
 }
 
-/// A sender that keeps to its contract, with a delay bound above its spacing, behind somebody whose
-/// message takes long: it falls behind, loses nothing, and comes up again.
+/// Checks a sender that keeps to its contract, with a delay bound above its spacing, behind another
+/// whose message takes long: it falls behind, loses nothing, and catches up.
 #[test]
 fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
     for too_early in [TooEarly::IsLost, TooEarly::Waits] {
@@ -88,7 +88,7 @@ fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
             let at = n * 100;
             run(&mut sender, &now, at);
             now.set(now.get().max(at));
-            // Blocks of two packets take 200 of a link that 50 of each 100 are wanted of.
+            // Blocks of two packets take 200 ns of a link of which 50 in each 100 are wanted.
             if n % 8 == 0 {
                 let _ = other.put(200);
                 sender.look(ns(now.get()), 0);

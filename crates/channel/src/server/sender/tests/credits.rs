@@ -1,10 +1,10 @@
-//! Channels that are policed by interval credits.
+//! Tests channels that are policed by interval credits.
 
 use punctual_model::channel::{Policing, Sensitivity};
 
 use super::*;
 
-/// Spaced by a microsecond, with the burst that the credits need.
+/// Creates a channel with a spacing of a microsecond and the burst that the credits need.
 fn credited(too_early: TooEarly, sensitivity: Sensitivity) -> (Client, Box<Channel>) {
     let declared = terms(1_000, 1, 900, too_early);
     let covering = Policing::Credits(sensitivity).covering(declared.arrivals).expect("valid");
@@ -13,7 +13,7 @@ fn credited(too_early: TooEarly, sensitivity: Sensitivity) -> (Client, Box<Chann
     (client, channel.with_credits(ns(0), sensitivity))
 }
 
-/// Puts in messages until the ring is full, or so many.
+/// Puts in messages until the ring is full, or `most`.
 fn fill(sender: &mut Sender<impl Transport<To = u32>>, client: &mut Client, at: u64, most: u32) {
     for _ in 0..most {
         let Ok(Some(slot)) = client.puts.claim() else { return };
@@ -24,8 +24,8 @@ fn fill(sender: &mut Sender<impl Transport<To = u32>>, client: &mut Client, at: 
     }
 }
 
-/// A writer in a tight loop gets its rate, message by message: exactly what a channel without credits
-/// gets that waits as well.
+/// Checks that a writer in a tight loop gets its rate, message by message: exactly that of a
+/// channel without credits that waits as well.
 #[test]
 fn who_waits_leaves_at_the_same_instants_as_without_credits() {
     let mut seen = Vec::new();
@@ -49,7 +49,7 @@ fn who_waits_leaves_at_the_same_instants_as_without_credits() {
         let now = Cell::new(0);
         for at in (0..200_000).step_by(300) {
             now.set(now.get().max(at));
-            // Rests now and then, in which credits are not saved.
+            // It rests now and then; credits are not saved meanwhile.
             if at / 20_000 % 3 != 1 {
                 fill(&mut sender, &mut client, now.get(), 8);
             }
@@ -63,7 +63,7 @@ fn who_waits_leaves_at_the_same_instants_as_without_credits() {
     assert!(seen[0].len() > 100 && seen.iter().all(|log| *log == seen[0]));
 }
 
-/// No message is longer than a packet, so that each can be a datagram.
+/// Shortens the messages to a packet, so that each can be a datagram.
 fn shortened(mut channel: Box<Channel>) -> Box<Channel> {
     let arrivals = channel.opening.terms.arrivals;
     let spacing = arrivals.min_inter_arrival();
@@ -72,7 +72,8 @@ fn shortened(mut channel: Box<Channel>) -> Box<Channel> {
     channel
 }
 
-/// In each interval as many messages as it has credits pass, the first ones, whatever else is offered.
+/// Checks that each interval passes as many messages as it has credits, the first ones, whatever
+/// else is offered.
 #[test]
 fn who_loses_sends_the_credits_of_each_interval() {
     for sensitivity in [Sensitivity::Sensitive, Sensitivity::Usual] {
@@ -89,18 +90,19 @@ fn who_loses_sends_the_credits_of_each_interval() {
         }
         run(&mut sender, &now, 1_000_000);
         let books = client.books();
-        // And of those that lay in the ring at the end, in one interval more.
+        // Those in the ring at the end are sent in one interval more.
         assert_eq!(books.sent, (intervals + 1) * u64::from(sensitivity.pdus()), "{books:?}");
         assert!(books.losses.too_early > books.sent, "{books:?}");
         assert_eq!(books.offered, books.sent + books.losses.too_early);
         assert_eq!(books.verdict(ns(2_000_000)), Verdict::Kept, "its own fault");
-        // Spaced as declared, although an interval's came at once.
+        // Spaced as declared, although an interval's messages came at once.
         let left = &sender.transport.inner().far_end().0;
         assert!(left.windows(2).all(|two| two[1].0 - two[0].0 >= 1_000), "{left:?}");
     }
 }
 
-/// As much as credits allow at the border of two intervals, at once: nothing is lost by either policer.
+/// Checks that the burst that credits allow at the border of two intervals is lost by neither
+/// policer.
 #[test]
 fn what_credits_let_pass_conforms_to_the_covering_burst() {
     let mut sender = sender(1, no_fault);
@@ -137,6 +139,6 @@ fn a_changed_spacing_is_that_of_the_credits() {
         run(&mut sender, &now, at);
     }
     run(&mut sender, &now, 1_000_000);
-    // Ten intervals of two, and what lay in the ring.
+    // Ten intervals of two, and the messages in the ring.
     assert_eq!(client.books().sent, 22);
 }

@@ -1,16 +1,17 @@
-//! What the books say of a server that did not look, and of clients that lie about when they published.
+//! Tests the accounts of a server that did not look, and of clients that lie about when they
+//! published.
 
 use super::*;
 use crate::account::{Broken, Unknown};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A message each millisecond, with a bound of half of one.
+/// Returns terms of a message each millisecond, with a bound of half of one.
 fn each_millisecond() -> Terms {
     terms(1_000_000, 1, 500_000, TooEarly::Waits)
 }
 
-/// Publishes at `at`, as it says at `says`; the bell is heard at `heard`.
+/// Publishes a message with the reported time `says`; the bell is noticed at `heard`.
 fn publish(
     sender: &mut Sender<Faulty<NullDevice<Log>, Script>>,
     client: &mut Client,
@@ -35,7 +36,7 @@ fn a_sender_that_stood_still_is_found_late_by_as_long() {
             publish(&mut sender, &mut client, (at, at));
             run(&mut sender, &now, at + 900_000);
         }
-        // The next one is published, and nobody looks.
+        // The next one is published, and the server does not look.
         let at = 11_000_000;
         now.set(at + stall);
         publish(&mut sender, &mut client, (at, at + stall));
@@ -53,7 +54,8 @@ fn a_sender_that_stood_still_is_found_late_by_as_long() {
     }
 }
 
-/// A backlog of a stall leaves by the contract, and each message is judged by when it was published.
+/// Checks that the backlog of a stall leaves by the contract, and that each message is judged by
+/// when it was published.
 #[test]
 fn what_piled_up_meanwhile_is_late_each_by_its_own() {
     let mut sender = sender(1, no_fault);
@@ -66,7 +68,8 @@ fn what_piled_up_meanwhile_is_late_each_by_its_own() {
     let now = Cell::new(looked);
     run(&mut sender, &now, 2 * looked);
     let books = client.books();
-    // The first was looked at 99 ms after it was published, and those behind it wait for their turn.
+    // The first was looked at 99 ms after it was published, and those behind it wait for their
+    // turn.
     assert_eq!((books.sent, books.late), (5, 5));
     let worst = 99_000_000 + 100 - 500_000;
     assert_eq!(books.worst_lateness_nanos, Some(worst));
@@ -99,8 +102,8 @@ fn who_lies_about_when_it_published_changes_its_own_verdict_alone() {
     assert!(matches!(broken, Verdict::Broken(Broken::Late { .. })), "{broken}");
 }
 
-/// What lies in the ring when a server begins is scheduled by when it was seen, and judged by when it was
-/// published: the time without a server shows.
+/// Checks that messages in the ring when a server begins are scheduled by when they were seen, and
+/// judged by when they were published: the time without a server shows.
 #[test]
 fn what_waited_for_a_server_is_late_and_no_more_urgent_for_that() {
     let mut sender = sender(1, no_fault);
@@ -112,7 +115,7 @@ fn what_waited_for_a_server_is_late_and_no_more_urgent_for_that() {
         client.puts.claim().expect("sound").expect("room").push(100, says);
     }
     let _ = client.puts.publish();
-    // As if it had been there when the server attached.
+    // This is as if they had been there when the server attached.
     channel.opening.takes.refresh().expect("honest");
     assert_eq!(channel.opening.takes.known(), 3);
     let opened = 13 * SECOND;
@@ -120,11 +123,12 @@ fn what_waited_for_a_server_is_late_and_no_more_urgent_for_that() {
     let now = Cell::new(opened);
     run(&mut sender, &now, 20 * SECOND);
     let left: Vec<_> = sender.transport.inner().far_end().0.iter().map(|(at, ..)| *at).collect();
-    // With 32 bytes before each; and not all at once, as if they had all counted as arrived long ago.
+    // Each has 32 bytes before it. They do not leave at once, as if they had all counted as arrived
+    // long ago.
     assert_eq!(left, [0, 1_000_000, 2_000_000].map(|after| opened + after + 132));
     let books = client.books();
     assert_eq!(books.late, 3);
-    // The first is believed to be no older than the grant.
+    // The first counts as no older than the grant.
     assert_eq!(books.worst_delay.as_nanos(), 3 * SECOND);
 }
 

@@ -1,4 +1,4 @@
-//! Rings, an outlet and an emulated link in virtual time.
+//! Tests rings, an egress scheduler and an emulated link in virtual time.
 
 mod admitted;
 mod carrying;
@@ -23,15 +23,15 @@ use crate::rings::{Puts, Side, Takes, both};
 use crate::server::ringer::Ringers;
 use crate::transport::{FarEnd, Fault, Faulty, HandedOver, NotTaken, NullDevice, Packet};
 
-/// What a client says of when it published that does not want to seem late: it is believed to have done it
-/// when it was seen.
+/// The publication time that a client reports if it does not want to seem late: it counts as the
+/// time at which the message was seen.
 const HONEST: u64 = u64::MAX;
 
 fn ns(n: u64) -> Instant {
     Instant::from_nanos(n)
 }
 
-/// When how many bytes had left, of which channel.
+/// For each packet: when it had left, its channel, and its bytes.
 #[derive(Debug, Default)]
 struct Log(Vec<(u64, u32, usize)>);
 
@@ -43,7 +43,7 @@ impl FarEnd<u32> for Log {
 
 type Script = fn(Instant) -> Fault;
 
-/// A nanosecond a byte; packets of 100 bytes, two to a block.
+/// Returns a link of a nanosecond a byte; packets of 100 bytes, two to a block.
 fn link() -> (Link, Packetisation) {
     let link = Link::new(Duration::ZERO, 1).expect("valid");
     (link, Packetisation::new(100, 2).expect("valid"))
@@ -72,7 +72,7 @@ fn terms(spacing: u64, burst: u32, delay_bound: u64, too_early: TooEarly) -> Ter
     }
 }
 
-/// A client that shares a ring with the sender, of eight messages if it does not say.
+/// A client that shares a ring with the sender, of eight messages by default.
 struct Client {
     puts: Puts,
     bell: Bell,
@@ -104,7 +104,7 @@ impl Client {
         (Self { puts, bell, books }, channel)
     }
 
-    /// Publishes; whether the server is to be woken.
+    /// Publishes a message. Returns whether the server is to be woken.
     fn put(&mut self, bytes: usize) -> Wake {
         self.puts.claim().expect("sound").expect("room").push(bytes, HONEST);
         self.puts.publish()

@@ -1,12 +1,12 @@
-//! Whatever comes, in any order.
+//! Tests random events in random order.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// Channels that open, send, close, are replaced and cheat, at random: what is offered is sent, lost or
-/// on its way, and every open channel goes on.
+/// Checks channels that open, send, close, are replaced and cheat, at random: each offered message
+/// is sent, lost or under way, and every open channel goes on.
 #[test]
 fn everything_offered_is_accounted_for() {
     for seed in 0..60 {
@@ -50,7 +50,7 @@ fn everything_offered_is_accounted_for() {
             }
             run(&mut sender, &now, now.get() + rng.random_range(0..500));
         }
-        // With time, all of it goes.
+        // With time, all messages leave.
         run(&mut sender, &now, now.get() + 10_000_000);
         for open in clients.iter_mut().flatten() {
             let books = open.books();

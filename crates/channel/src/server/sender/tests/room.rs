@@ -1,14 +1,15 @@
-//! Clients that wait for room.
+//! Tests clients that wait for room.
 
 use super::*;
 use crate::server::ringer::Notifier;
 
-/// A client that writes whenever there is room sleeps in between; how often it is woken.
+/// Runs a client that writes whenever there is room and sleeps in between. Returns how often it is
+/// woken.
 fn wakes_of_a_tight_writer(spacing: u64, messages: u64) -> u64 {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) =
         Client::new(terms(spacing, 1, 1_000_000_000, TooEarly::Waits), Framing::Fragments);
-    // A while after the beginning of time, as on a running machine.
+    // Some time after the beginning of time, as on a running machine.
     let now = Cell::new(1_000_000_000);
     let mut channel = channel;
     channel.opening.bell = Notifier::without_a_thread();
@@ -47,7 +48,7 @@ fn who_waits_for_room_is_woken_for_a_part_of_the_queue_or_once_a_millisecond() {
     // Two of eight slots at a time.
     let woken = wakes_of_a_tight_writer(1_000, 2_000);
     assert!((990..=1_010).contains(&woken), "{woken}");
-    // Each slot where they come slowly.
+    // Each slot, if they come slowly.
     let woken = wakes_of_a_tight_writer(2_000_000, 100);
     assert!((99..=101).contains(&woken), "{woken}");
 }

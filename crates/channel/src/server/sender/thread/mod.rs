@@ -1,6 +1,6 @@
-//! The thread that turns a [`Sender`]: it sleeps until the next block leaves, a bell rings, or an
-//! order comes. Here is what the side that decides has of it; `run_loop` is what it does, and [`trial`]
-//! takes the time of that.
+//! The thread that drives a [`Sender`]: it sleeps until the next block leaves, a bell rings, or an
+//! order comes. This module is the control side's handle; `run_loop` is the thread's work, and
+//! [`trial`] measures its time.
 
 mod run_loop;
 pub mod trial;
@@ -29,29 +29,29 @@ use crate::transport::Wire;
 use run_loop::RunLoop;
 pub use run_loop::{LOOKS_EVERY, SPIN};
 
-/// Orders that may wait.
+/// The number of orders that may wait.
 const ORDERS: usize = 1024;
 
 /// The orders' own number among those of the channels.
 const POST: u64 = u64::MAX;
 
-/// What a sender's thread is made with.
+/// The setup of a sender's thread.
 #[derive(Debug)]
 pub struct Setup {
-    /// As it is reckoned: a little slower than the wire, so that queues form here.
+    /// The calculated link: a little slower than the wire, so that queues form here.
     pub link: Link,
-    /// How messages are cut.
+    /// The packetisation of messages.
     pub cut: Packetisation,
-    /// Who leaves first.
+    /// The order in which messages leave.
     pub order: ServiceOrder,
-    /// The least time from one packet to the next ([`EgressScheduler::with_pace`]), and from one awakening by a
-    /// bell to the next; zero: as the link and the bells say.
+    /// The least time from one packet to the next ([`EgressScheduler::with_pace`]), and from one
+    /// wake-up by a bell to the next; zero adds no limit.
     pub pace: Duration,
-    /// Channels that can be open.
+    /// The number of channels that can be open.
     pub room: u32,
-    /// How packets leave.
+    /// The transport.
     pub wire: Wire,
-    /// Who wants to know of each message.
+    /// The queue for events of each message, if they are wanted.
     pub events: Option<Events>,
 }
 
@@ -69,7 +69,7 @@ enum Report {
         key: u32,
         why: Ended,
     },
-    /// To be taken apart by the side that decides.
+    /// The control side destroys the channel.
     Closed {
         key: u32,
         channel: Box<Channel>,
@@ -77,47 +77,49 @@ enum Report {
     },
 }
 
-/// What a sender's thread tells.
+/// A report of a sender's thread.
 #[derive(Debug)]
 pub enum News {
     /// A channel has ended by itself, and is still to be closed.
     Ended {
         /// Its number.
         key: u32,
-        /// Why.
+        /// The reason.
         why: Ended,
     },
-    /// A channel that was to be closed is: its number can be used again.
+    /// A channel was closed as ordered: its number can be used again.
     Closed {
         /// Its number.
         key: u32,
-        /// With its books.
+        /// The channel, with its account.
         channel: Box<Channel>,
     },
 }
 
-/// A sender's thread, as the side that decides sees it. Dropped, it ends the thread.
+/// The control side's handle of a sender's thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct SenderThread {
     desk: Option<Desk<Order, Report>>,
     bells: Arc<OwnedFd>,
     looked: Arc<AtomicU64>,
-    /// When something was first seen to wait for the thread, and when the thread had looked last then.
+    /// When something was first seen to wait for the thread, and when the thread had looked last
+    /// then.
     unheard: Cell<Option<(Instant, u64)>>,
     tid: Tid,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread has more orders than it can take, or is gone: try again later.
+/// The error that the thread has more orders than it can take, or is gone: try again later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the sender's thread does not keep up with its orders: try again in a moment")]
 pub struct Busy;
 
 impl SenderThread {
-    /// Starts it, as an ordinary thread: whoever may gives it a better class by its [`Self::tid`].
+    /// Starts the thread as an ordinary one. A privileged program can give it a better class by its
+    /// [`Self::tid`].
     ///
     /// # Errors
-    /// If no thread or no descriptor can be had.
+    /// Returns an error if no thread or no descriptor can be created.
     pub fn start(setup: Setup) -> io::Result<Self> {
         let Setup { link, cut, order, pace, room, wire, events } = setup;
         // An end and a close of each channel may wait to be read.
@@ -138,7 +140,7 @@ impl SenderThread {
         let thread = {
             let (bells, looked) = (Arc::clone(&bells), Arc::clone(&looked));
             std::thread::Builder::new().name("sender".into()).spawn(move || {
-                // Of ordinary threads timers are late by this much, on purpose (prctl(2)).
+                // Timers of ordinary threads are late by their slack, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
                 let _ = tell.send(thread::current());
                 RunLoop { sender, post, bells, looked, pace, deaf_until: Instant::ZERO }.run();
@@ -155,7 +157,7 @@ impl SenderThread {
         })
     }
 
-    /// The thread.
+    /// Returns the thread's id.
     pub fn tid(&self) -> Tid {
         self.tid
     }
@@ -163,7 +165,7 @@ impl SenderThread {
     /// Opens a channel under a number that is free.
     ///
     /// # Errors
-    /// If the thread does not keep up.
+    /// Returns an error if the thread does not keep up.
     pub fn open(
         &mut self,
         key: u32,
@@ -173,11 +175,11 @@ impl SenderThread {
         self.open_policed(key, opening, Policing::Gcra, socket)
     }
 
-    /// The same, with what says which messages are early. The burst of its terms is at least what
-    /// [`Policing::covering`] says.
+    /// Opens a channel with a rule for early messages. The burst of its terms must be at least that
+    /// of [`Policing::covering`].
     ///
     /// # Errors
-    /// If the thread does not keep up.
+    /// Returns an error if the thread does not keep up.
     pub fn open_policed(
         &mut self,
         key: u32,
@@ -185,7 +187,7 @@ impl SenderThread {
         policing: Policing,
         socket: Option<Arc<UdpSocket>>,
     ) -> Result<(), Busy> {
-        // Here, because it can fail.
+        // Done here, because it can fail.
         let data = EventData::new_u64(key.into());
         opening.doorbell.watch(&*self.bells, data).map_err(|_| Busy)?;
         let channel = Channel::new(opening);
@@ -202,34 +204,35 @@ impl SenderThread {
         })
     }
 
-    /// Other terms for a channel, from its next message on.
+    /// Changes the terms of a channel from its next message on.
     ///
     /// # Errors
-    /// If the thread does not keep up.
+    /// Returns an error if the thread does not keep up.
     pub fn change(&mut self, key: u32, terms: Terms) -> Result<(), Busy> {
         self.order(Order::Change { key, terms }).map_err(|_| Busy)
     }
 
-    /// Closes a channel; [`News::Closed`] says when it is.
+    /// Closes a channel; [`News::Closed`] reports when that is done.
     ///
     /// # Errors
-    /// If the thread does not keep up.
+    /// Returns an error if the thread does not keep up.
     pub fn close(&mut self, key: u32) -> Result<(), Busy> {
         self.order(Order::Close { key }).map_err(|_| Busy)
     }
 
-    /// Says that nothing more comes for a channel: what its ring has is sent, then it ends, which
-    /// [`News::Ended`] tells.
+    /// Announces that nothing more comes for a channel: the messages in its ring are sent, then it
+    /// ends, which [`News::Ended`] reports.
     ///
     /// # Errors
-    /// If the thread does not keep up.
+    /// Returns an error if the thread does not keep up.
     pub fn finish(&mut self, key: u32) -> Result<(), Busy> {
         self.order(Order::Finish { key }).map_err(|_| Busy)
     }
 
-    /// Returns for how long at least something has waited for this thread that it has not looked at: a bell
-    /// that was rung, or an order. To be asked now and then: the time counts from the first call that
-    /// finds the thread so. A thread that sleeps because there is nothing to do is found with nothing.
+    /// Returns for how long at least something has waited for this thread without being looked at:
+    /// a bell that was rung, or an order. Call this now and then: the time counts from the first
+    /// call that finds something waiting. Nothing waits for a thread that sleeps because there is
+    /// nothing to do.
     pub fn unheard(&self, now: Instant) -> Duration {
         let looked = self.looked.load(Ordering::Relaxed);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -244,12 +247,13 @@ impl SenderThread {
         unheard.map_or(Duration::ZERO, |(since, _)| now.saturating_since(since))
     }
 
-    /// Whether it has ended, which it does only when it panics: nothing is sent any more.
+    /// Returns whether the thread has ended, which it does only by a panic: nothing is sent any
+    /// more.
     pub fn has_ended(&self) -> bool {
         self.desk.as_ref().is_none_or(Desk::is_abandoned)
     }
 
-    /// What happened; never waits. Poll(2) this [`AsFd`] to know when.
+    /// Takes the oldest report; never waits. Poll(2) this [`AsFd`] to know when there is one.
     pub fn news(&mut self) -> Option<News> {
         match self.desk.as_mut()?.report()? {
             Report::Ended { key, why } => Some(News::Ended { key, why }),
@@ -277,7 +281,7 @@ impl AsFd for SenderThread {
 
 impl Drop for SenderThread {
     fn drop(&mut self) {
-        // That nobody is left to order is what ends it.
+        // Dropping the control side's end makes the thread end.
         drop(self.desk.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -291,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread that never has a turn: what waits for it is found, and for how long.
+    /// Checks that work that waits for a thread without a turn is found, and for how long it waits.
     #[test]
     fn what_a_thread_does_not_hear_is_found_from_outside() {
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC).expect("a descriptor"));
@@ -309,10 +313,10 @@ mod tests {
         assert_eq!((unheard(5), unheard(1_000)), (0, 0), "nothing waits for it");
         doorbell.ring().expect("an eventfd");
         assert_eq!((unheard(2_000), unheard(2_400), unheard(2_500)), (0, 400, 500));
-        // It has looked, and something waits again, or another thing does.
+        // The thread has looked, and something waits again, or another thing does.
         thread.looked.store(2_600, Ordering::Relaxed);
         assert_eq!((unheard(2_700), unheard(2_800)), (0, 100));
-        // It has heard it.
+        // The thread has noticed it.
         let mut rung = Vec::with_capacity(4);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         epoll::wait(&*bells, rustix::buffer::spare_capacity(&mut rung), Some(&at_once))

@@ -1,4 +1,4 @@
-//! What the thread does: a block, a look at the bells, a sleep.
+//! The thread's work: a block, a look at the bells, a sleep.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use super::{Order, POST, Report};
 use crate::server::orders::Post;
 use crate::transport::Wire;
 
-/// Blocks in a row after which the bells are looked at, whatever the time.
+/// The number of blocks in a row after which the bells are looked at, whatever the time.
 const BLOCKS: u32 = 8;
 
-/// The same in time: what a message that has just come may wait for the thread to see it, beside the
-/// block that is leaving.
+/// The same in time: the longest that a message that has just come may wait for the thread to see
+/// it, beside the block that is leaving.
 pub const LOOKS_EVERY: Duration = Duration::from_micros(10);
 
-/// A wait that is shorter is spent looking: to sleep and wake up takes the processor as long, and ends
-/// late by more, so that a fast link would stand idle between any two packets.
+/// The time below which the thread polls instead of sleeping: sleeping and waking take the
+/// processor as long, and end later, so that a fast link would be idle between any two packets.
 pub const SPIN: Duration = Duration::from_micros(20);
 
-/// Bells that are taken in one look.
+/// The number of bells that are taken in one look.
 pub(super) const BELLS: usize = 64;
 
-/// The thread's own.
+/// The thread's own state.
 pub(super) struct RunLoop {
     pub(super) sender: Sender<Wire>,
     pub(super) post: Post<Order, Report>,
     pub(super) bells: Arc<OwnedFd>,
-    /// When the bells were looked at last, for others to see.
+    /// When the bells were looked at last, for other threads to see.
     pub(super) looked: Arc<AtomicU64>,
-    /// Bells wake the thread no more often than this; they are heard together then.
+    /// Bells wake the thread no more often than this; later rings are handled together.
     pub(super) pace: Duration,
-    /// Until when the thread that a bell woke sleeps on.
+    /// Until when a thread that a bell woke sleeps on.
     pub(super) deaf_until: Instant,
 }
 
@@ -53,8 +53,8 @@ impl RunLoop {
         }
     }
 
-    /// Hands over what is due until the bells are to be looked at, which were last at `looked`: for how
-    /// long they may be slept for then; `None` is for ever.
+    /// Hands over what is due until the bells must be looked at, which was last done at `looked`.
+    /// Returns how long the thread may sleep then; `None` is for ever.
     pub(super) fn work(&mut self, looked: Instant) -> Option<Duration> {
         let mut blocks = 0;
         loop {
@@ -74,7 +74,8 @@ impl RunLoop {
         }
     }
 
-    /// Waits for a bell, and does what it is about: when that was. `None` if nobody is left to order.
+    /// Waits for a bell, and handles the bells and orders. Returns when it looked at the bells, or
+    /// `None` if the control side is gone.
     pub(super) fn hear(
         &mut self,
         rung: &mut Vec<epoll::Event>,
@@ -90,11 +91,12 @@ impl RunLoop {
             if event.data.u64() == POST {
                 ordered = true;
             } else {
-                // The number that it was registered with.
+                // The number under which it was registered.
                 self.sender.look_since(clock::now(), event.data.u64() as u32, since);
             }
         }
-        // After the bells: those that rang are of the channels that have the numbers until here.
+        // Orders come after the bells: the bells that rang belong to the channels that have the
+        // numbers until here.
         if ordered {
             self.post.silence();
             while let Some(order) = self.post.take() {
@@ -121,8 +123,8 @@ impl RunLoop {
                 if let (Wire::Udp(udp), Some(socket)) = (self.sender.transport_mut(), socket) {
                     udp.attach(key, socket);
                 }
-                // Its bell is in the set already. What was rung for before is in its ring, which is looked at
-                // here.
+                // Its bell is in the set already. A message for which the bell rang earlier is in
+                // its ring, which is looked at here.
                 let opened = self.sender.open(clock::now(), key, channel);
                 debug_assert!(opened.is_ok(), "a number that is free");
             }
@@ -142,13 +144,14 @@ impl RunLoop {
         }
     }
 
-    /// Waits for a bell, for so long; `None` is for ever. Since when the bells may have rung.
+    /// Waits for a bell for `sleep` at the longest; `None` is for ever. Returns since when the
+    /// bells may have rung.
     ///
-    /// Where a bell wakes it too soon after the last time, the thread sleeps on, so that many clients
-    /// cannot keep it from resting by ringing one after another.
+    /// If a bell wakes the thread too soon after the last time, the thread sleeps on, so that many
+    /// clients cannot keep it from resting by ringing one after another.
     ///
-    /// Time-outs of epoll_wait(2) are whole milliseconds, those of ppoll(2) are not, and epoll_pwait2(2)
-    /// is not everywhere: so it is the set of bells that is polled.
+    /// Time-outs of epoll_wait(2) are whole milliseconds, those of ppoll(2) are not, and
+    /// epoll_pwait2(2) does not exist on all kernels: so this polls the set of bells.
     fn wait(
         &mut self,
         rung: &mut Vec<epoll::Event>,
@@ -195,7 +198,8 @@ mod tests {
     use super::*;
     use crate::transport::NullDevice;
 
-    /// The second of two bells waits for the pace, and is heard as one that may have rung at its beginning.
+    /// Checks that the second of two bells waits for the pace, and counts as one that may have rung
+    /// at its beginning.
     #[test]
     fn bells_wake_the_thread_no_more_often_than_its_pace() {
         let link = Link::with_picos(Duration::ZERO, 0).expect("valid");
@@ -222,7 +226,7 @@ mod tests {
         let since = run_loop.wait(&mut rung, None).expect("an epoll");
         let heard = clock::now();
         assert!(rung.len() == 1 && since < deaf_until && heard >= deaf_until);
-        // What is due sooner is not held up: nothing was rung for, and only the time passes.
+        // Work that is due sooner is not delayed: no bell rang, and only the time passes.
         let before = clock::now();
         doorbell.ring().expect("an eventfd");
         let _since = run_loop.wait(&mut rung, Some(Duration::from_millis(1))).expect("an epoll");

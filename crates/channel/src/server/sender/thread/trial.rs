@@ -1,8 +1,9 @@
-//! What a message costs its sender, found by sending some: through the client's ring, the bell, the
-//! loop of the thread that carries channels, the outlet and the transport, all as they are.
+//! Measures what a message costs its sender, by sending some: through the client's ring, the bell,
+//! the loop of the thread that carries channels, the egress scheduler and the transport, all as in
+//! production.
 //!
-//! The caller's thread is client and carrier in turn, so that it chooses CPU and class, and nothing is
-//! in the time but the carrier's work: not the switch to it, and not the client's own part.
+//! The caller's thread is client and carrier in turn, so that it chooses CPU and class. The time
+//! includes only the carrier's work: not the switch to it, and not the client's own part.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -26,69 +27,70 @@ use crate::rings::{Puts, RingError, Takes, both};
 use crate::server::ringer::Ringers;
 use crate::transport::{NullDevice, Udp, Wire};
 
-/// Messages that the ring has room for. Each is sent before the next is put in.
+/// The number of messages in the ring. Each is sent before the next is put in.
 const SLOTS: u32 = 8;
 
-/// For how long a link may have no room for one message.
+/// The time for which a link may have no room for one message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where messages go.
+/// The destination of messages.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// Through a connected socket; `trains`: whether a probe has seen UDP_SEGMENT work.
+    /// Through a connected socket.
     Network {
         /// The socket.
         socket: Arc<UdpSocket>,
-        /// As for [`Udp::new`].
+        /// True if a probe has seen UDP_SEGMENT work, as for [`Udp::new`].
         trains: bool,
     },
-    /// Nowhere: a transport takes all packets and looks at none. What is left is the carrier's own.
+    /// Nowhere: a transport takes all packets and looks at none. The time that is left is the
+    /// carrier's own.
     Nowhere,
 }
 
-/// Why nothing can be sent, or nothing was.
+/// The reason why nothing can be sent, or nothing was.
 #[derive(Debug, Error)]
 pub enum TrialError {
-    /// Packets of this size make no message, or one too long.
+    /// Packets of this size make no message, or one that is too long.
     #[error(transparent)]
     Cut(#[from] CostError),
     /// The longest message is longer than a ring holds.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// No memory, or no descriptors.
+    /// Memory or descriptors are lacking.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// No bell.
+    /// The bell could not be created.
     #[error(transparent)]
     Bell(#[from] PassError),
-    /// No descriptors.
+    /// Descriptors are lacking.
     #[error("no channel can be made to send by ({0}): are descriptors and memory left?")]
     Descriptors(Errno),
-    /// No thread.
+    /// The thread could not be created.
     #[error("no thread can be made to wake a client by: {0}")]
     Ringer(io::Error),
-    /// Own memory that makes no sense.
+    /// Our own memory is inconsistent.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// A message was to be sent, and was not.
+    /// A message was not sent.
     #[error(
         "a message of {bytes} bytes was not sent ({lost}): is there a route, and do packets of \
          {packet_bytes} bytes fit into it?"
     )]
     NotSent {
-        /// Its bytes.
+        /// The bytes of the message.
         bytes: u32,
-        /// What became of it.
+        /// The cause of its loss.
         lost: &'static str,
-        /// Bytes of a packet, with no header counted.
+        /// The bytes of a packet, with no header counted.
         packet_bytes: u32,
     },
 }
 
-/// A channel of its own, and what carries it.
+/// A channel of its own, and the loop that carries it.
 pub struct Trial {
     run_loop: RunLoop,
-    // Whose end would end the loop.
+    // Dropping this would end the loop.
     _desk: Desk<Order, Report>,
     puts: Puts,
     doorbell: Doorbell,
@@ -98,11 +100,11 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A channel for messages of up to `packets` packets, cut as `cut` says, as fragments. Its contract
-    /// and its link hold nothing up.
+    /// Creates a channel for messages of up to `packets` packets with the packetisation `cut`, as
+    /// fragments. Its contract and its link delay nothing.
     ///
     /// # Errors
-    /// If there is not the memory or the descriptors for it, or the messages would be too long.
+    /// Returns an error if memory or descriptors are lacking, or the messages would be too long.
     pub fn new(
         destination: &Destination,
         cut: Packetisation,
@@ -123,7 +125,7 @@ impl Trial {
         let (mut puts, rings) = (client.end, client.doorbell);
         let content = vec![0x5a; geometry.max_message() as usize];
         for _ in 0..SLOTS {
-            // Written once, as a client writes it: its pages are there and not all the same one.
+            // Written once, as a client writes it: so its pages exist and are not all the same one.
             if let Some(mut slot) = puts.claim()? {
                 slot.write(0, &content);
                 slot.push(1, 0);
@@ -143,7 +145,7 @@ impl Trial {
             deaf_until: Instant::ZERO,
         };
         let terms = Terms {
-            // As often as there are nanoseconds. What is not 0 is in the range.
+            // A message each nanosecond. A number that is not 0 is in the range.
             arrivals: LinearBounded::new(1, most.max(1), Duration::from_nanos(1), SLOTS)
                 .expect("a message of some bytes"),
             promise: Promise::RealTime { rank: Rank(0), delay_bound: Duration::from_secs(1) },
@@ -172,12 +174,12 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Sends a message of so many packets, and gives the time from the look at its bell until nothing is
-    /// left to do. `None` if the link or its queue had no room meanwhile: then time was waited, not
-    /// worked.
+    /// Sends a message of `packets` packets, and returns the time from the look at its bell until
+    /// nothing is left to do. Returns `None` if the link or its queue had no room meanwhile: then
+    /// the time was spent waiting, not working.
     ///
     /// # Errors
-    /// If it was not sent.
+    /// Returns an error if it was not sent.
     pub fn message(&mut self, packets: u32) -> Result<Option<Duration>, TrialError> {
         let bytes = self.packet_bytes.saturating_mul(packets);
         let packet_bytes = self.packet_bytes;
@@ -206,7 +208,7 @@ impl Trial {
         Ok((!waited).then_some(took))
     }
 
-    /// Turns until nothing is left to do, or [`PATIENCE`] is over. Whether something had to be waited for.
+    /// Turns until nothing is left to do, or [`PATIENCE`] is over. Returns whether it had to wait.
     fn carry(&mut self, rung: &mut Vec<epoll::Event>) -> bool {
         let (mut waited, mut sleep) = (false, Some(Duration::ZERO));
         let mut given_up = None;
@@ -225,7 +227,8 @@ impl Trial {
     }
 }
 
-/// Made anew for each message, before its time begins: it cannot go from thread to thread with a trial.
+/// Returns room for the bells that rang. Created anew for each message, before its time begins: it
+/// cannot move from thread to thread with a trial.
 fn bells_that_rang() -> Vec<epoll::Event> {
     Vec::with_capacity(BELLS)
 }

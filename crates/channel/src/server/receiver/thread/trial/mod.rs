@@ -1,10 +1,10 @@
-//! What packets cost their receiver, found by receiving some: from a socket of the channel's own through
-//! the loop of the thread that receives into the client's ring, all as they are.
+//! Measures what packets cost their receiver, by receiving some: from a socket of the channel's own
+//! through the receiving thread's loop into the client's ring, all as in production.
 //!
-//! The caller's thread is sender, carrier and client in turn, so that it chooses CPU and class, and nothing
-//! is in the time but the carrier's work: not what the kernel did until the packets lay in the socket, not
-//! the switch to the carrier, and not the client's own part. The client's bell is rung as for one that
-//! sleeps; nobody is woken by it.
+//! The caller's thread is sender, carrier and client in turn, so that it chooses CPU and class. The
+//! time includes only the carrier's work: not the kernel's work until the packets were in the
+//! socket, not the switch to the carrier, and not the client's own part. The client's bell is rung
+//! as for a client that sleeps, but wakes no thread.
 
 #[cfg(test)]
 mod tests;
@@ -30,24 +30,24 @@ use crate::server::orders::{Desk, desk_and_post};
 use crate::server::receiver::{OpenError, Opening, QUANTUM, Receiver, Terms};
 use crate::server::ringer::Ringers;
 
-/// What the only channel is known by, and the number in its fragments' headers.
+/// The number of the only channel, and the number in its fragments' headers.
 const ID: u64 = 0;
 const NUMBER: u32 = 0;
 
-/// Messages that the ring has room for: as many datagrams as are read in one go.
+/// The number of messages in the ring: as many datagrams as are read in one go.
 const SLOTS: u32 = QUANTUM;
 
-/// The contract: nothing that is sent packet by packet is faster.
+/// The contract: packets that are sent one by one are never faster.
 const SPACING: Duration = Duration::from_micros(1);
 const DELAY_BOUND: Duration = Duration::from_millis(5);
 
-/// The smallest fragments that a broker's receiver takes, which says how it keeps account of them.
+/// The smallest fragments that a broker's receiver takes; they determine its bookkeeping.
 const LEAST_FRAGMENT: u16 = 256;
 
-/// For how long packets may be on their way, on a host that has other things to do.
+/// The time for which packets may be under way on a busy host.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why nothing can be received, or nothing was.
+/// The reason why nothing can be received, or nothing was.
 #[derive(Debug, Error)]
 pub enum TrialError {
     /// The longest message is longer than a ring holds.
@@ -56,47 +56,47 @@ pub enum TrialError {
     /// Packets of this size make no message.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
-    /// No memory, or no descriptors.
+    /// Memory or descriptors are lacking.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// No bell, or it does not ring.
+    /// The bell could not be created, or does not ring.
     #[error(transparent)]
     Bell(#[from] PassError),
-    /// No descriptors.
+    /// Descriptors are lacking.
     #[error("no channel can be made to receive by ({0}): are descriptors and memory left?")]
     Descriptors(#[from] Errno),
-    /// No thread.
+    /// The thread could not be created.
     #[error("no thread can be made to wake a client by: {0}")]
     Ringer(io::Error),
     /// The channel cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Own memory that makes no sense.
+    /// Our own memory is inconsistent.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
     /// A packet cannot be put into the socket.
     #[error("no packet can be sent to be received: {0}")]
     Send(#[from] SendError),
-    /// Packets were to be received, and were not.
+    /// Packets were sent and not received.
     #[error(
         "{packets} packets of {packet_bytes} bytes were sent, and not all received ({what}): are the \
          limits of socket buffers (net.core.rmem_max) large enough for them?"
     )]
     NotReceived {
-        /// How many.
+        /// The number of packets.
         packets: u32,
-        /// Bytes of each, with no header counted.
+        /// The bytes of each, with no header counted.
         packet_bytes: u32,
         /// Where they may be.
         what: &'static str,
     },
 }
 
-/// A channel of its own, who sends to it, and what receives.
+/// A channel of its own, its sender, and its receiver.
 #[derive(Debug)]
 pub struct Trial {
     run_loop: RunLoop,
-    // Whose end would end the loop.
+    // Dropping this would end the loop.
     _desk: Desk<Order, Report>,
     near: UdpSocket,
     takes: Takes,
@@ -105,19 +105,20 @@ pub struct Trial {
     framing: Framing,
     packet_bytes: u32,
     content: Vec<u8>,
-    /// Messages sent.
+    /// The number of messages sent.
     sent: u64,
     patience: Duration,
 }
 
 impl Trial {
-    /// A channel that listens at `far`, to which `near` is connected. Its messages are single packets
-    /// ([`Framing::Datagram`]), or of up to `packets` packets each ([`Framing::Fragments`]); a packet has
-    /// `packet_bytes` beside the header that fragments have. Its contract holds nothing up.
+    /// Creates a channel that listens at `far`, to which `near` is connected. Its messages are
+    /// single packets ([`Framing::Datagram`]), or of up to `packets` packets each
+    /// ([`Framing::Fragments`]). A packet has `packet_bytes` beside the header of fragments. Its
+    /// contract delays nothing.
     ///
     /// # Errors
-    /// If there is not the memory or the descriptors for it, the messages would be too long, or nothing
-    /// that is sent comes.
+    /// Returns an error if memory or descriptors are lacking, the messages would be too long, or no
+    /// packet arrives.
     pub fn new(
         near: UdpSocket,
         far: UdpSocket,
@@ -138,7 +139,7 @@ impl Trial {
             delay_bound: Some(DELAY_BOUND),
             framing,
             number: NUMBER,
-            // Of two that are not zero.
+            // The smaller of two numbers that are not zero.
             least_fragment: NonZeroU16::new(least as u16).unwrap_or(NonZeroU16::MIN),
             unevenness: Duration::ZERO,
             // Sender and receiver are one host.
@@ -168,7 +169,7 @@ impl Trial {
         };
         trial.turn_until_idle();
         trial.take_all()?;
-        // So that the pages of all slots are there.
+        // This allocates the pages of all slots.
         let longest = if framing == Framing::Datagram { 1 } else { packets.max(1) };
         for _ in 0..SLOTS {
             let _first = trial.packets(longest)?;
@@ -176,13 +177,14 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Sends so many packets, from 1 to 16 (what is beyond is taken as the nearest): as messages, or as one message of at most the packets that the
-    /// trial was made for. Gives the time from the look at the socket in which they wait until they are in
-    /// the client's ring and nothing is left to do. `None` if none waited there yet, or not all were read in
-    /// that time: then time was waited, not worked.
+    /// Sends `packets` packets, clamped to 1 to 16: as messages, or as one message of at most the
+    /// packets for which the trial was made. Returns the time from the look at the socket in which
+    /// they wait until they are in the client's ring and nothing is left to do. Returns `None` if
+    /// none waited there yet, or not all were read in that time: then the time was spent waiting,
+    /// not working.
     ///
     /// # Errors
-    /// If they cannot be sent, or do not come.
+    /// Returns an error if they cannot be sent, or do not come.
     pub fn packets(&mut self, packets: u32) -> Result<Option<Duration>, TrialError> {
         let packets = packets.clamp(1, QUANTUM);
         self.send(packets)?;
@@ -208,7 +210,7 @@ impl Trial {
             return Ok(());
         }
         let length = (self.content.len() as u32).min(self.packet_bytes.saturating_mul(packets));
-        // As it was given: 16 bits.
+        // It was given as 16 bits.
         let fragment_bytes = NonZeroU16::new(packet as u16).unwrap_or(NonZeroU16::MIN);
         let message = Fragments { fragment_bytes, channel: NUMBER, message: self.sent, length };
         for piece in message.within(0..length, Some(clock::now())) {
@@ -221,7 +223,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Whether something waits in the socket.
+    /// Returns whether something waits in the socket.
     fn waits(&self) -> bool {
         let channel = self.run_loop.receiver.get(ID);
         channel.is_some_and(|it| it.socket().wait(Readiness::Readable, Instant::ZERO) == Ok(true))
@@ -244,7 +246,7 @@ impl Trial {
                 () if lost.socket > 0 => "their socket had no room",
                 () if lost.total() > 0 || clock::now() > until => "some are lost",
                 () => {
-                    // It sleeps until something comes, half a second at most.
+                    // The loop sleeps until something comes, half a second at most.
                     self.turn_until_idle();
                     continue;
                 }
@@ -255,7 +257,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The client's part: it takes all, then waits at its bell.
+    /// Does the client's part: takes all messages, then waits at its bell.
     fn take_all(&mut self) -> Result<(), TrialError> {
         self.takes.rise();
         loop {

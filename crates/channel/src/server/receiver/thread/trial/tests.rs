@@ -2,7 +2,7 @@ use punctual_linux::net::Setup;
 
 use super::*;
 
-/// On the loopback; packets of so many bytes.
+/// Creates a trial on the loopback with packets of `packet_bytes` bytes.
 fn trial(framing: Framing, packet_bytes: u16) -> Trial {
     let far = UdpSocket::open(&Setup::at("127.0.0.1:0".parse().expect("an address")));
     let far = far.expect("a socket");
@@ -24,7 +24,7 @@ fn what_is_sent_is_in_the_ring_after_its_time() {
         let before = trial.seen();
         assert_eq!(before.received, trial.sent, "what warmed it up");
         for packets in [1, 8, 3, 8] {
-            // The loopback's packets may be on their way on a host that has much to do.
+            // The loopback's packets may be under way on a busy host.
             let took = trial.packets(packets).expect("it takes all");
             assert!(took.is_none_or(|took| !took.is_zero()));
         }
@@ -53,7 +53,7 @@ fn a_client_that_waits_is_rung_for_and_has_taken_all() {
 #[test]
 fn what_does_not_come_is_told() {
     let mut trial = trial(Framing::Datagram, 100);
-    // To a socket that is not the channel's.
+    // The packets go to a socket that is not the channel's.
     trial.patience = Duration::from_millis(100);
     let other = UdpSocket::open(&Setup::at("127.0.0.1:0".parse().expect("an address")));
     let other = other.expect("a socket");
