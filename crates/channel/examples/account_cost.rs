@@ -25,16 +25,16 @@ fn median(mut round: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    let mut books = Recorder::new(Some(Duration::from_micros(100)));
+    let mut recorder = Recorder::new(Some(Duration::from_micros(100)));
     let mut at = 0;
     let three_events = median(|| {
         for _ in 0..MESSAGES {
             at += 1_000;
             let logical = Instant::from_nanos(at);
-            books.offered(black_box(1_000));
-            books.taken(1_000, logical, true);
+            recorder.offered(black_box(1_000));
+            recorder.taken(1_000, logical, true);
             let handed_over = Instant::from_nanos(at + black_box(at % 4_096));
-            books.sent(Delivered {
+            recorder.sent(Delivered {
                 bytes: 1_000,
                 arrived: logical,
                 handed_over,
@@ -42,7 +42,7 @@ fn main() {
             });
         }
     });
-    black_box(books.account().snapshot());
+    black_box(recorder.account().snapshot());
     println!("account of a message (three events): {:.1} ns", three_events / MESSAGES as f64);
     println!("bytes of an account: {}", size_of::<Account>());
 

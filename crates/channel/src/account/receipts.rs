@@ -278,14 +278,15 @@ mod tests {
     /// Each message is counted once, and this host is blamed before the network.
     #[test]
     fn missing_messages_are_put_down_to_this_host_as_far_as_it_discarded() {
-        let mut books = Receipts::new(true);
-        books.reassembly(Counts { missing: 10, given_up: 2, cut_off: 1, ..Counts::default() }, 4);
-        books.message(7, Outcome::Received);
-        let network = |books: &Receipts| books.account().snapshot().losses;
-        assert_eq!(network(&books).network, Some(10));
-        books.not_kept(3, 2);
-        books.policed();
-        books.message(7, Outcome::NonConforming);
+        let mut receipts = Receipts::new(true);
+        receipts
+            .reassembly(Counts { missing: 10, given_up: 2, cut_off: 1, ..Counts::default() }, 4);
+        receipts.message(7, Outcome::Received);
+        let network = |receipts: &Receipts| receipts.account().snapshot().losses;
+        assert_eq!(network(&receipts).network, Some(10));
+        receipts.not_kept(3, 2);
+        receipts.policed();
+        receipts.message(7, Outcome::NonConforming);
         let expected = ReceivedLosses {
             network: Some(4),
             socket: 3,
@@ -293,28 +294,28 @@ mod tests {
             reassembly: 3,
             ring_full: 0,
         };
-        assert_eq!(network(&books), expected);
-        books.not_kept(9, 9);
-        assert_eq!(network(&books).total(), expected.total());
-        assert_eq!((network(&books).socket, network(&books).network), (10, Some(0)));
-        let all = books.account().snapshot();
+        assert_eq!(network(&receipts), expected);
+        receipts.not_kept(9, 9);
+        assert_eq!(network(&receipts).total(), expected.total());
+        assert_eq!((network(&receipts).socket, network(&receipts).network), (10, Some(0)));
+        let all = receipts.account().snapshot();
         assert_eq!((all.received, all.received_bytes, all.open), (1, 7, 4));
     }
 
     #[test]
     fn of_datagrams_the_network_is_not_known() {
-        let mut books = Receipts::new(false);
-        books.not_kept(3, 2);
+        let mut receipts = Receipts::new(false);
+        receipts.not_kept(3, 2);
         for outcome in [Outcome::RingFull, Outcome::Misfit, Outcome::NonConforming] {
-            books.message(1, outcome);
+            receipts.message(1, outcome);
         }
-        let losses = books.account().snapshot().losses;
+        let losses = receipts.account().snapshot().losses;
         let expected =
             ReceivedLosses { network: None, socket: 3, discarded: 4, reassembly: 0, ring_full: 1 };
         assert_eq!(losses, expected);
         assert_eq!(losses.total(), 8);
-        assert_eq!(books.account().snapshot().worst_delay, None);
-        books.delayed(Duration::ZERO);
-        assert_eq!(books.account().snapshot().worst_delay, Some(Duration::ZERO));
+        assert_eq!(receipts.account().snapshot().worst_delay, None);
+        receipts.delayed(Duration::ZERO);
+        assert_eq!(receipts.account().snapshot().worst_delay, Some(Duration::ZERO));
     }
 }

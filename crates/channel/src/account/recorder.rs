@@ -126,12 +126,12 @@ impl Account {
 /// use punctual_channel::account::{Delivered, Recorder, Verdict};
 /// use punctual_model::{Duration, Instant};
 ///
-/// let mut books = Recorder::new(Some(Duration::from_millis(5)));
+/// let mut recorder = Recorder::new(Some(Duration::from_millis(5)));
 /// let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
-/// books.offered(100);
-/// books.taken(100, at(10), true);
-/// books.sent(Delivered { bytes: 100, arrived: at(10), handed_over: at(12), ends: at(13) });
-/// let account = std::sync::Arc::clone(books.account());
+/// recorder.offered(100);
+/// recorder.taken(100, at(10), true);
+/// recorder.sent(Delivered { bytes: 100, arrived: at(10), handed_over: at(12), ends: at(13) });
+/// let account = std::sync::Arc::clone(recorder.account());
 /// let seen = std::thread::spawn(move || account.snapshot()).join().expect("no panic");
 /// assert_eq!((seen.sent, seen.worst_delay), (1, Duration::from_millis(2)));
 /// assert_eq!(seen.verdict(at(20)), Verdict::Kept);

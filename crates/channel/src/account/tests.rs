@@ -15,23 +15,23 @@ fn bound(n: u64) -> Option<Duration> {
     Some(Duration::from_nanos(n))
 }
 
-fn send(books: &mut Recorder, logical: u64, handed_over: u64, ends: u64) {
-    books.offered(10);
-    books.taken(10, ns(logical), true);
+fn send(recorder: &mut Recorder, logical: u64, handed_over: u64, ends: u64) {
+    recorder.offered(10);
+    recorder.taken(10, ns(logical), true);
     let (arrived, handed_over, ends) = (ns(logical), ns(handed_over), ns(ends));
-    books.sent(Delivered { bytes: 10, arrived, handed_over, ends });
+    recorder.sent(Delivered { bytes: 10, arrived, handed_over, ends });
 }
 
 #[test]
-fn a_message_is_late_by_what_was_promised_to_it_when_it_left() {
-    let mut books = Recorder::new(bound(100));
-    send(&mut books, 1_000, 1_090, 1_100);
-    let seen = books.account().snapshot();
+fn lateness_follows_the_promise_at_the_time_of_leaving() {
+    let mut recorder = Recorder::new(bound(100));
+    send(&mut recorder, 1_000, 1_090, 1_100);
+    let seen = recorder.account().snapshot();
     assert_eq!((seen.late, seen.worst_lateness_nanos), (0, Some(0)));
     assert_eq!(seen.verdict(ns(5_000)), Verdict::Kept);
-    books.change(bound(50));
-    send(&mut books, 2_000, 2_010, 2_060);
-    let seen = books.account().snapshot();
+    recorder.change(bound(50));
+    send(&mut recorder, 2_000, 2_010, 2_060);
+    let seen = recorder.account().snapshot();
     let late = Broken::Late { messages: 1, of: 2, tardiness: Duration::from_nanos(10) };
     assert_eq!(seen.verdict(ns(5_000)), Verdict::Broken(late));
     assert_eq!(seen.verdict(ns(0)).to_string(), "broken: 1 of 2 messages late, by up to 10ns");
@@ -41,31 +41,31 @@ fn a_message_is_late_by_what_was_promised_to_it_when_it_left() {
 
 #[test]
 fn a_message_that_does_not_leave_is_overdue() {
-    let mut books = Recorder::new(bound(100));
+    let mut recorder = Recorder::new(bound(100));
     let nothing = Verdict::NotJudgeable(Unknown::NothingSent);
-    assert_eq!(books.account().snapshot().verdict(ns(9_999)), nothing);
-    books.offered(10);
-    books.taken(10, ns(1_000), true);
-    let seen = books.account().snapshot();
+    assert_eq!(recorder.account().snapshot().verdict(ns(9_999)), nothing);
+    recorder.offered(10);
+    recorder.taken(10, ns(1_000), true);
+    let seen = recorder.account().snapshot();
     assert_eq!(seen.verdict(ns(1_100)), nothing);
     let overdue = Broken::Overdue { since: Duration::from_nanos(1) };
     assert_eq!(seen.verdict(ns(1_101)), Verdict::Broken(overdue));
-    books.lost(Loss::Closed);
-    assert_eq!(books.account().snapshot().verdict(ns(1_101)), nothing);
+    recorder.lost(Loss::Closed);
+    assert_eq!(recorder.account().snapshot().verdict(ns(1_101)), nothing);
 }
 
 #[test]
-fn what_was_not_looked_at_is_not_called_kept() {
-    let mut books = Recorder::new(bound(100));
-    send(&mut books, 0, 1, 2);
-    let seen = books.account().snapshot();
+fn a_promise_that_was_not_looked_at_is_not_called_kept() {
+    let mut recorder = Recorder::new(bound(100));
+    send(&mut recorder, 0, 1, 2);
+    let seen = recorder.account().snapshot();
     let after = |nanos| seen.verdict_unheard(ns(1_000), Duration::from_nanos(nanos));
     assert_eq!((after(0), after(100)), (Verdict::Kept, Verdict::Kept));
     let since = Duration::from_nanos(101);
     assert_eq!(after(101), Verdict::NotJudgeable(Unknown::NotLooked { since }));
     // A known breach is reported in any case.
-    send(&mut books, 1_000, 1_200, 1_200);
-    let seen = books.account().snapshot();
+    send(&mut recorder, 1_000, 1_200, 1_200);
+    let seen = recorder.account().snapshot();
     assert!(matches!(seen.verdict_unheard(ns(2_000), since), Verdict::Broken(_)));
     // Nothing is promised to best effort.
     let free = Recorder::new(None).account().snapshot();
@@ -74,19 +74,19 @@ fn what_was_not_looked_at_is_not_called_kept() {
 
 #[test]
 fn only_what_we_lose_breaks_the_promise() {
-    let mut books = Recorder::new(bound(100));
+    let mut recorder = Recorder::new(bound(100));
     for loss in [Loss::TooEarly, Loss::WrongSize] {
-        books.offered(10);
-        books.lost(loss);
+        recorder.offered(10);
+        recorder.lost(loss);
     }
-    send(&mut books, 0, 1, 2);
-    assert_eq!(books.account().snapshot().verdict(ns(10)), Verdict::Kept);
+    send(&mut recorder, 0, 1, 2);
+    assert_eq!(recorder.account().snapshot().verdict(ns(10)), Verdict::Kept);
     for loss in [Loss::Closed, Loss::Refused, Loss::Unreachable] {
-        books.offered(10);
-        books.taken(10, ns(10), false);
-        books.lost(loss);
+        recorder.offered(10);
+        recorder.taken(10, ns(10), false);
+        recorder.lost(loss);
     }
-    let seen = books.account().snapshot();
+    let seen = recorder.account().snapshot();
     let lost = Broken::Lost { messages: 2, of: 4 };
     assert_eq!(seen.verdict(ns(10)), Verdict::Broken(lost));
     assert_eq!((seen.losses.of_taken(), seen.losses.total()), (3, 5));
@@ -104,17 +104,17 @@ fn the_figures_are_those_of_a_list_of_all_messages() {
     for seed in 0..100 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let most = rng.random_range(1..2_000_000);
-        let mut books = Recorder::new(bound(most));
+        let mut recorder = Recorder::new(bound(most));
         let mut list: Vec<(u64, u64, u64)> = Vec::new();
         let mut logical = 0;
         for _ in 0..rng.random_range(1..60) {
             logical += rng.random_range(1..1_000_000);
             let handed_over = logical + rng.random_range(0..1_000_000);
             let ends = handed_over + rng.random_range(0..1_000_000);
-            send(&mut books, logical, handed_over, ends);
+            send(&mut recorder, logical, handed_over, ends);
             list.push((logical, handed_over, ends));
         }
-        let seen = books.account().snapshot();
+        let seen = recorder.account().snapshot();
         let late = list.iter().filter(|(logical, _, ends)| ends - logical > most);
         assert_eq!(seen.late, late.count() as u64);
         let worst = list.iter().map(|(logical, _, ends)| (ends - logical) as i64 - most as i64);
@@ -131,9 +131,9 @@ fn the_figures_are_those_of_a_list_of_all_messages() {
 }
 
 #[test]
-fn what_others_read_meanwhile_is_in_the_order_of_a_life() {
-    let mut books = Recorder::new(bound(100));
-    let account = Arc::clone(books.account());
+fn concurrent_snapshots_respect_the_order_of_events() {
+    let mut recorder = Recorder::new(bound(100));
+    let account = Arc::clone(recorder.account());
     let done = Arc::new(AtomicBool::new(false));
     let is_done = Arc::clone(&done);
     let reader = std::thread::spawn(move || {
@@ -152,12 +152,12 @@ fn what_others_read_meanwhile_is_in_the_order_of_a_life() {
     });
     for n in 0..300_000_u64 {
         if n % 7 == 0 {
-            books.offered(10);
-            books.lost(Loss::TooEarly);
+            recorder.offered(10);
+            recorder.lost(Loss::TooEarly);
         }
-        send(&mut books, n, n + 50, n + 60);
+        send(&mut recorder, n, n + 50, n + 60);
     }
     done.store(true, Ordering::Release);
     println!("{} looks", reader.join().expect("no panic"));
-    assert_eq!(books.account().snapshot().sent, 300_000);
+    assert_eq!(recorder.account().snapshot().sent, 300_000);
 }

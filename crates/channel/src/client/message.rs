@@ -14,14 +14,14 @@ const COPIED: usize = 16;
 
 /// The location of a message that was taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lies {
+pub(super) struct Location {
     /// The offset in the server's memory, in words.
     word: usize,
     bytes: usize,
     arrived: Instant,
 }
 
-impl Lies {
+impl Location {
     pub(super) fn of(frame: Frame<'_, View>) -> Self {
         Self {
             word: frame.position() / WORD,
@@ -36,18 +36,18 @@ impl Lies {
 #[derive(Debug)]
 pub struct Message<'a> {
     receiving: &'a mut Receiving,
-    lies: Lies,
+    location: Location,
 }
 
 impl<'a> Message<'a> {
     pub(super) fn of(receiving: &'a mut Receiving) -> Option<Self> {
-        receiving.oldest.map(|lies| Self { receiving, lies })
+        receiving.oldest.map(|location| Self { receiving, location })
     }
 
     /// Returns the number of its bytes.
     #[allow(clippy::len_without_is_empty, reason = "a message without bytes is a message")]
     pub fn len(&self) -> usize {
-        self.lies.bytes
+        self.location.bytes
     }
 
     /// Returns the message's number, counted from the first that the server put in, modulo 2⁶⁴.
@@ -58,7 +58,7 @@ impl<'a> Message<'a> {
 
     /// Returns when it came to this host, in CLOCK_MONOTONIC, as the server reports.
     pub fn arrived(&self) -> Instant {
-        self.lies.arrived
+        self.location.arrived
     }
 
     /// Copies its bytes from the byte `at` on.
@@ -66,7 +66,7 @@ impl<'a> Message<'a> {
     /// # Panics
     /// Panics if the message has fewer bytes.
     pub fn read(&self, at: usize, mut into: &mut [u8]) {
-        let Lies { word, bytes, .. } = self.lies;
+        let Location { word, bytes, .. } = self.location;
         assert!(at <= bytes && into.len() <= bytes - at, "beyond the message");
         let memory = self.receiving.source().memory();
         let (mut word, mut first) = (word + at / WORD, at % WORD);
@@ -88,7 +88,7 @@ impl<'a> Message<'a> {
     /// Returns the address of its [`Self::len`] bytes, for the kernel to read (as in write(2))
     /// while it is borrowed. Not for a `&[u8]`: the server may write at any time.
     pub fn address(&self) -> *const u8 {
-        self.receiving.source().memory().address(self.lies.word)
+        self.receiving.source().memory().address(self.location.word)
     }
 
     /// Gives its slot back to the server: the message was received.

@@ -7,7 +7,7 @@ use punctual_linux::pass::Heard;
 use punctual_model::Instant;
 use punctual_ring::frames::{Corrupt, Geometry, Rest};
 
-use super::message::Lies;
+use super::message::Location;
 use super::peer::Peer;
 use super::{Attach, Message, ReceiveError, RejoinError};
 use crate::rings::{Passed, RingError, Side, Takes, client};
@@ -56,7 +56,7 @@ pub struct Receiving {
     pub(super) earlier: VecDeque<Takes>,
     pub(super) peer: Peer,
     /// The oldest message, taken and not released: at most this one is held.
-    pub(super) oldest: Option<Lies>,
+    pub(super) oldest: Option<Location>,
 }
 
 impl Attach for Receiving {
@@ -210,10 +210,10 @@ impl Receiving {
     fn look(&mut self) -> Result<bool, ReceiveError> {
         while self.oldest.is_none() {
             let Some(earlier) = self.earlier.front() else {
-                self.oldest = self.takes.take()?.map(Lies::of);
+                self.oldest = self.takes.take()?.map(Location::of);
                 break;
             };
-            self.oldest = earlier.take()?.map(Lies::of);
+            self.oldest = earlier.take()?.map(Location::of);
             if self.oldest.is_none() {
                 self.earlier.pop_front();
             }

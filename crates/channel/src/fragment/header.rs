@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_piece_is_refused_with_its_numbers() {
+    fn an_impossible_fragment_is_refused_with_its_numbers() {
         let whole = datagram(HEADER, b"end");
         for bytes in 0..=HEADER_BYTES {
             assert_eq!(Header::read(&whole[..bytes]), Err(HeaderError::TooShort { bytes }));

@@ -163,7 +163,7 @@ fn a_sender_that_began_again_is_believed_after_a_silence() {
 }
 
 #[test]
-fn memory_is_what_was_said() {
+fn memory_is_as_announced() {
     // Two messages of 100 bytes, and a bit for each of 13 fragments.
     assert_eq!(limits(1).memory(), 2 * (100 + 8));
     assert_eq!(limits(u32::MAX).memory(), 64 * 108);

@@ -54,7 +54,7 @@ fn a_queue_to_the_client_may_begin_at_any_number() {
 }
 
 #[test]
-fn what_is_not_as_made_is_refused() {
+fn a_queue_that_differs_from_the_made_one_is_refused() {
     // Not sealed: the server does not read it.
     let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let _client: Side<Puts> = client::map(passed, geometry(), 0).expect("as made");

@@ -19,7 +19,7 @@ impl Events {
 
     /// Records that `kind` happened at `at` to message `index` of channel `task`, which arrived at
     /// `release`.
-    pub(super) fn tell(
+    pub(super) fn record(
         &mut self,
         at: Instant,
         (task, index): (u32, u64),

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ring_is_heard_by_whom_it_is_for() {
+    fn each_ring_reaches_its_own_client() {
         let mut ringers = Ringers::default();
         let all: Vec<_> = (0..100).map(|n| entered(&mut ringers, n % 3)).collect();
         for (notifier, client) in &all {
@@ -315,7 +315,7 @@ mod tests {
 
     /// Checks that a client that never listens, or is gone, does not delay the rings of others.
     #[test]
-    fn a_client_that_never_listens_keeps_no_other_waiting() {
+    fn a_client_that_never_listens_delays_no_other() {
         let mut ringers = Ringers::default();
         let (deaf, _never_heard) = entered(&mut ringers, 1);
         let (gone, end) = entered(&mut ringers, 1);

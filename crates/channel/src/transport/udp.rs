@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_told_why() {
+    fn a_packet_that_cannot_be_sent_is_refused_with_the_reason() {
         let (mut udp, _receiver) = pair(true);
         let large = vec![0; 70_000];
         let packet = Packet { head: &[], piece: Piece::Bytes(&large) };

@@ -135,8 +135,8 @@ pub enum Unsuitable {
     NoGroup(String),
     /// A process that is frozen or lowered together with its dispatcher could not be started again.
     #[error(
-        "process {pid} follows the timetable itself, and stopping it would stop its own dispatcher; \
-         reserve for its threads one by one (Subject::Thread, or Reserved::current in the \
+        "process {pid} follows the timetable itself, and stopping it would stop its own \
+         dispatcher; reserve for its threads one by one (Subject::Thread, or Reserved::current in the \
          thread), or run the work in a process of its own (Reservations::spawn)"
     )]
     OwnProcess {

@@ -37,7 +37,7 @@ fn a_line_is_written_so_that_it_means_the_same() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_wrong_part() {
     for (line, words) in [
         ("", "empty part"),
         ("40mbit/s,,delay=5ms", "empty part"),

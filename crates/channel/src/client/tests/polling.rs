@@ -53,7 +53,7 @@ fn a_sender_that_polls_is_rung_for_when_there_is_room() {
 }
 
 #[test]
-fn who_polls_hears_of_the_servers_end() {
+fn a_polling_client_learns_of_the_servers_end() {
     let (mut sending, taker) = sends(geometry());
     for n in 0..4 {
         sending.try_send(&[n]).expect("room");

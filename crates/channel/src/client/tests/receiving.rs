@@ -103,7 +103,7 @@ fn with_nothing_there_a_try_is_refused_and_a_wait_ends_in_time() {
 }
 
 #[test]
-fn what_a_server_put_in_before_its_end_is_received_first() {
+fn messages_of_an_ended_server_are_received_first() {
     let (mut receiving, mut putter) = pair();
     assert!(putter.put(b"a", 0) && putter.put(b"b", 0) && putter.put(b"c", 0));
     drop(putter);

@@ -7,7 +7,7 @@ use super::*;
 use crate::client::{ReceiveError, SendError};
 
 #[test]
-fn what_had_not_left_is_there_for_the_next_server() {
+fn unsent_messages_go_on_with_the_next_server() {
     for seed in 0..50 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (mut sending, first) = sends(geometry());

@@ -49,7 +49,7 @@ fn without_room_a_try_is_refused_and_a_wait_ends_in_time() {
 }
 
 #[test]
-fn what_the_server_withholds_is_no_room() {
+fn withheld_slots_are_no_room() {
     let (mut sending, mut taker) = pair();
     // Room that was seen before may still be used, so it is used up first.
     for n in 0..4 {
@@ -101,7 +101,7 @@ fn a_batch_that_was_leaked_is_published_before_the_sleep() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_told_of_and_nothing_is_sent_after() {
+fn a_gone_server_is_reported_and_nothing_is_sent_after() {
     let (mut sending, taker) = pair();
     sending.try_send(b"kept").expect("room");
     drop(taker);
@@ -118,7 +118,7 @@ fn a_server_that_is_gone_is_told_of_and_nothing_is_sent_after() {
 }
 
 #[test]
-fn who_only_tries_hears_of_the_servers_end_too() {
+fn a_client_that_never_waits_learns_of_the_servers_end_too() {
     let (mut sending, taker) = pair();
     drop(taker);
     let refused = (0..).find_map(|_| sending.try_send(b"one").err());
@@ -126,7 +126,7 @@ fn who_only_tries_hears_of_the_servers_end_too() {
 }
 
 #[test]
-fn a_message_whose_ring_nobody_heard_is_sent_once() {
+fn a_message_whose_ring_was_lost_is_sent_once() {
     let (mut sending, mut taker) = pair();
     assert_eq!(taker.takes.rest(), Ok(Rest::Sleep));
     drop(taker);

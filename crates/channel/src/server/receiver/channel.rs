@@ -12,7 +12,7 @@ use punctual_ring::frames::Wake;
 use super::early::{Early, Seen};
 use super::error::{Ended, OpenError};
 use super::terms::Terms;
-use super::watch::Telling;
+use super::watch::Reporting;
 use crate::account::{Receipts, ReceivedAccount};
 use crate::fragment::Reassembly;
 use crate::rings::Puts;
@@ -67,8 +67,8 @@ impl Opening {
     }
 
     /// Returns how its socket reports while nothing is queued.
-    pub(super) fn reporting(&self) -> Telling {
-        if self.terms.delay_bound.is_some() { Telling::Always } else { Telling::Once }
+    pub(super) fn reporting(&self) -> Reporting {
+        if self.terms.delay_bound.is_some() { Reporting::Always } else { Reporting::Once }
     }
 }
 
@@ -84,7 +84,7 @@ pub struct Channel {
     /// True while it is paused: it is looked at again at some instant, and not before.
     pub(super) paused: bool,
     /// The way in which its socket reports that something came.
-    pub(super) reporting: Telling,
+    pub(super) reporting: Reporting,
     /// When it had its last turn.
     served_at: Instant,
     /// The next time to wait for room in its ring, if there is none then either.

@@ -55,7 +55,7 @@ pub use channel::{Channel, Opening};
 pub use error::{Ended, OpenError};
 pub use run_loop::Turn;
 pub use terms::Terms;
-use watch::{Told, Watch};
+use watch::{Report, Watch};
 
 /// Receives on many channels.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub struct Receiver {
     tending: BinaryHeap<Reverse<(Instant, Seat)>>,
     /// Paused channels, by the instants at which they are looked at again.
     pauses: BinaryHeap<Reverse<(Instant, Seat)>>,
-    told: Vec<Told>,
+    reports: Vec<Report>,
     /// The number of open channels without a promise.
     unpromised: u64,
     policer: Option<Box<dyn EarlyPolicer>>,
@@ -106,7 +106,7 @@ impl Receiver {
             order: Order::new(best_effort),
             tending: BinaryHeap::new(),
             pauses: BinaryHeap::new(),
-            told: Vec::new(),
+            reports: Vec::new(),
             unpromised: 0,
             policer: None,
             inbox: Inbox::new(QUANTUM as usize, 1 << 16),
@@ -208,7 +208,7 @@ impl Receiver {
     /// # Errors
     /// Returns an error if it cannot be watched (epoll_ctl(2)).
     pub fn wake_for(&self, call: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.watch.add_call(call)
+        self.watch.add_orders(call)
     }
 }
 

@@ -9,7 +9,7 @@ use punctual_trace::Kind;
 
 use super::channel::{Channel, Clocks, Next, Served};
 use super::error::Ended;
-use super::watch::{Telling, Told};
+use super::watch::{Report, Reporting};
 use super::{Receiver, Seat, datagrams, fragments};
 
 /// The interval at which an active channel is tended: losses are counted, incomplete messages given
@@ -36,18 +36,18 @@ impl Receiver {
     /// Waits until something comes, or until the instant. Returns whether the descriptor given to
     /// [`wake_for`](Self::wake_for) is readable. Reads `clock` once it has waited.
     pub fn wait(&mut self, until: Instant, clock: impl Fn() -> Instant) -> bool {
-        let mut told = std::mem::take(&mut self.told);
-        self.watch.wait(until, &mut told);
+        let mut reports = std::mem::take(&mut self.reports);
+        self.watch.wait(until, &mut reports);
         let now = clock();
-        let mut called = false;
-        for told in told.drain(..) {
-            match told {
-                Told::Readable(seat) => self.told_of(now, seat),
-                Told::Called => called = true,
+        let mut ordered = false;
+        for report in reports.drain(..) {
+            match report {
+                Report::Readable(seat) => self.readable(now, seat),
+                Report::Ordered => ordered = true,
             }
         }
-        self.told = told;
-        called
+        self.reports = reports;
+        ordered
     }
 
     /// Does the most urgent thing at `now`, which never goes back.
@@ -78,10 +78,10 @@ impl Receiver {
     }
 
     /// Notes the kernel's report that a socket has something.
-    fn told_of(&mut self, now: Instant, seat: Seat) {
+    fn readable(&mut self, now: Instant, seat: Seat) {
         let Some(channel) = self.channel(seat) else { return };
-        if channel.reporting == Telling::Once {
-            channel.reporting = Telling::Never;
+        if channel.reporting == Reporting::Once {
+            channel.reporting = Reporting::Never;
         }
         self.came(now, seat);
     }
@@ -131,7 +131,7 @@ impl Receiver {
         let task = id as u32;
         for (index, release) in channel.of_this_turn() {
             if let Some(events) = &mut self.events {
-                events.tell(now, (task, index), release, Kind::Complete);
+                events.record(now, (task, index), release, Kind::Complete);
             }
         }
         if let Some(ended) = ended {
@@ -141,11 +141,11 @@ impl Receiver {
         // A channel that waits for more than its turn is not reported; one that rests is.
         let reporting = match next {
             Next::Turn(Urgency::By(_)) | Next::Rest => channel.opening.reporting(),
-            Next::Turn(Urgency::Later) | Next::Pause(_) => Telling::Never,
+            Next::Turn(Urgency::Later) | Next::Pause(_) => Reporting::Never,
         };
         if reporting != channel.reporting {
             channel.reporting = reporting;
-            self.watch.tell(seat, &channel.opening.socket, reporting);
+            self.watch.set(seat, &channel.opening.socket, reporting);
         }
         match next {
             Next::Turn(urgency) => {

@@ -21,7 +21,7 @@ use super::Seat;
 const EVENTS: usize = 64;
 
 /// A word that belongs to no seat.
-const CALL: u64 = u64::MAX;
+const ORDERS: u64 = u64::MAX;
 
 /// The longest wait that is timed to the nanosecond, which takes one more system call if something
 /// comes.
@@ -29,7 +29,7 @@ const TIMED: Duration = Duration::from_millis(20);
 
 /// The way in which a socket reports that something came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum Reporting {
     /// Reports whenever something comes.
     Always,
     /// Reports once when there is something.
@@ -38,7 +38,7 @@ pub(super) enum Telling {
     Never,
 }
 
-impl Telling {
+impl Reporting {
     fn flags(self) -> EventFlags {
         match self {
             Self::Always => EventFlags::IN | EventFlags::ET,
@@ -57,11 +57,11 @@ pub(super) struct Watch {
 
 /// A report of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Report {
     /// A socket has something.
     Readable(Seat),
     /// The descriptor for orders is readable.
-    Called,
+    Ordered,
 }
 
 impl Watch {
@@ -74,7 +74,7 @@ impl Watch {
         &self,
         seat: Seat,
         socket: &UdpSocket,
-        reporting: Telling,
+        reporting: Reporting,
     ) -> Result<(), Errno> {
         let data = EventData::new_u64(word(seat));
         epoll::add(&self.epoll, socket, data, reporting.flags())
@@ -85,20 +85,20 @@ impl Watch {
         let _ = epoll::delete(&self.epoll, socket);
     }
 
-    /// Reports [`Told::Called`] as long as `call` is readable.
-    pub(super) fn add_call(&self, call: BorrowedFd<'_>) -> Result<(), Errno> {
-        epoll::add(&self.epoll, call, EventData::new_u64(CALL), EventFlags::IN)
+    /// Reports [`Report::Ordered`] as long as `orders` is readable.
+    pub(super) fn add_orders(&self, orders: BorrowedFd<'_>) -> Result<(), Errno> {
+        epoll::add(&self.epoll, orders, EventData::new_u64(ORDERS), EventFlags::IN)
     }
 
     /// Changes how a socket reports from here on; datagrams in it count as having just come.
-    pub(super) fn tell(&self, seat: Seat, socket: &UdpSocket, reporting: Telling) {
+    pub(super) fn set(&self, seat: Seat, socket: &UdpSocket, reporting: Reporting) {
         let data = EventData::new_u64(word(seat));
         // The socket is watched: it was added with the channel.
         let _ = epoll::modify(&self.epoll, socket, data, reporting.flags());
     }
 
     /// Waits for a report, or until the instant.
-    pub(super) fn wait(&self, until: Instant, all: &mut Vec<Told>) {
+    pub(super) fn wait(&self, until: Instant, all: &mut Vec<Report>) {
         let mut left = until.saturating_since(clock::now());
         if !left.is_zero() && left <= TIMED {
             // epoll_wait(2) rounds up to a millisecond, in which a fast link brings a thousand
@@ -116,7 +116,7 @@ impl Watch {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
         // A signal, at most: then nothing is reported.
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return };
-        all.extend(events.iter().map(|event| told(event.data.u64())));
+        all.extend(events.iter().map(|event| report_of(event.data.u64())));
     }
 }
 
@@ -130,9 +130,9 @@ fn word(seat: Seat) -> u64 {
     u64::from(seat.generation & (u32::MAX >> 1)) << 32 | u64::from(seat.at)
 }
 
-fn told(word: u64) -> Told {
-    if word == CALL {
-        return Told::Called;
+fn report_of(word: u64) -> Report {
+    if word == ORDERS {
+        return Report::Ordered;
     }
-    Told::Readable(Seat { at: word as u32, generation: (word >> 32) as u32 })
+    Report::Readable(Seat { at: word as u32, generation: (word >> 32) as u32 })
 }

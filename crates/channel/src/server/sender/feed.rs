@@ -46,7 +46,7 @@ impl<T: Transport<To = u32>> Sender<T> {
                             return self.end(key, Ended::ClientGone);
                         }
                         Ok(Rest::Sleep) => {
-                            room.tell(now, bell);
+                            room.wake(now, bell);
                             channel.rested = true;
                             return;
                         }

@@ -73,7 +73,7 @@ impl<T: Transport<To = u32>> Sender<T> {
         };
         let mut event = |at, kind| {
             if let Some(events) = &mut self.events {
-                events.tell(at, (key, head.number), head.logical, kind);
+                events.record(at, (key, head.number), head.logical, kind);
             }
         };
         if begins {

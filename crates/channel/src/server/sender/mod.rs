@@ -2,8 +2,7 @@
 //! the order that the egress scheduler decides.
 //!
 //! ```text
-//! bell ─▶ look ─▶ ring: take ─▶ egress: offer ─▶ next ─▶ transport: hand over ─▶ ring: release ─▶
-//! bell
+//! bell ─▶ look ─▶ ring: take ─▶ egress: offer ─▶ next ─▶ transport: hand over ─▶ ring: release ─▶ bell
 //!                   ▲                                                              │
 //!                   └────────────────────── the next message ◀─────────────────────┘
 //! ```

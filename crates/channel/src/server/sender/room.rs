@@ -37,12 +37,12 @@ impl Room {
         self.freed = self.freed.saturating_add(count);
         let part = u64::from(takes.geometry().slots()) / PART;
         if self.owed && (self.freed >= part || now.saturating_since(self.woken) >= PATIENCE) {
-            self.tell(now, bell);
+            self.wake(now, bell);
         }
     }
 
     /// Wakes the client if it is still to be woken: no more slots are given back for now.
-    pub(super) fn tell(&mut self, now: Instant, bell: &Notifier) {
+    pub(super) fn wake(&mut self, now: Instant, bell: &Notifier) {
         if std::mem::take(&mut self.owed) {
             self.woken = now;
             bell.ring();

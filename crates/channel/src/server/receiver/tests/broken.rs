@@ -25,8 +25,8 @@ fn a_client_that_does_not_read_loses_its_own_messages_alone() {
         assert_eq!(other.take().len(), 1);
     }
     for client in [&mut idle, &mut in_pieces] {
-        let books = rig.settle(client, 100);
-        assert_eq!((books.received, books.losses.ring_full), (16, 84), "{books:?}");
+        let account = rig.settle(client, 100);
+        assert_eq!((account.received, account.losses.ring_full), (16, 84), "{account:?}");
         let got = client.take();
         // The oldest are there, in order; once there is room others come.
         assert!((0..16).all(|at| got[at].0 == content(at as u64, got[at].0.len() as u32)));
@@ -35,7 +35,7 @@ fn a_client_that_does_not_read_loses_its_own_messages_alone() {
     idle.send(&content(100, 100));
     rig.settle(&idle, 101);
     assert_eq!(idle.take()[0].0, content(100, 100));
-    assert_eq!(rig.books(&other).losses.total(), 0);
+    assert_eq!(rig.account(&other).losses.total(), 0);
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn a_ring_that_makes_no_sense_ends_its_channel_alone() {
 }
 
 #[test]
-fn what_is_no_message_of_the_contract_is_discarded_and_counted() {
+fn messages_outside_the_contract_are_discarded_and_counted() {
     let mut rig = Rig::new(None);
     let mut client = rig.open(1, promised(Framing::Datagram), 16);
     client.send(&[]);
     client.send(&content(1, MAX + 1));
     client.send(&content(2, MAX));
-    let books = rig.settle(&client, 3);
-    assert_eq!((books.received, books.losses.discarded), (1, 2), "{books:?}");
+    let account = rig.settle(&client, 3);
+    assert_eq!((account.received, account.losses.discarded), (1, 2), "{account:?}");
     assert_eq!(client.take()[0].0, content(2, MAX));
 }
 
@@ -110,9 +110,9 @@ fn hostile_fragments_are_refused_and_counted() {
         hostile += 1;
         rig.turn();
     }
-    let books = rig.settle(&client, 100);
-    assert_eq!((books.received, books.losses.total()), (100, 0), "{books:?}");
-    rig.until(|rig| rig.books(&client).datagrams.refused == hostile);
+    let account = rig.settle(&client, 100);
+    assert_eq!((account.received, account.losses.total()), (100, 0), "{account:?}");
+    rig.until(|rig| rig.account(&client).datagrams.refused == hostile);
     let got = client.take();
     assert!(got.iter().enumerate().all(|(at, got)| got.0 == content(at as u64, 900)));
     assert!(rig.ended.is_empty());
@@ -137,10 +137,14 @@ fn each_lost_message_has_one_cause() {
         client.send_in_fragments(message, 10);
         rig.turn();
     }
-    rig.until(|rig| rig.books(&client).losses.reassembly == 20);
-    let books = rig.books(&client);
+    rig.until(|rig| rig.account(&client).losses.reassembly == 20);
+    let account = rig.account(&client);
     let sent = 264;
-    assert_eq!(books.received + books.losses.total() + u64::from(books.open), sent, "{books:?}");
-    assert_eq!((books.losses.network, books.losses.reassembly), (Some(20), 20), "{books:?}");
-    assert!(books.worst_residence < Duration::from_secs(20));
+    assert_eq!(
+        account.received + account.losses.total() + u64::from(account.open),
+        sent,
+        "{account:?}"
+    );
+    assert_eq!((account.losses.network, account.losses.reassembly), (Some(20), 20), "{account:?}");
+    assert!(account.worst_residence < Duration::from_secs(20));
 }

@@ -24,18 +24,18 @@ fn a_sender_that_breaks_its_contract_is_cut_to_it_and_loses_its_urgency() {
             Framing::Datagram => client.send(b"x"),
             Framing::Fragments => client.send_in_fragments(message, 8),
         };
-        let all_of = |rig: &Rig, sent: u64| rig.books(&flood).datagrams.arrived == sent;
+        let all_of = |rig: &Rig, sent: u64| rig.account(&flood).datagrams.arrived == sent;
         for message in 0..200 {
             send(&flood, message);
             // Its socket has no room for as many as can be sent while it is left alone.
             rig.until(|rig| all_of(rig, message + 1));
         }
-        let books = rig.books(&flood);
-        assert_eq!(books.received, 5, "{books:?}");
+        let account = rig.account(&flood);
+        assert_eq!(account.received, 5, "{account:?}");
         // A message may have ten fragments, so fifty-one at once conform.
         let policed = if framing == Framing::Datagram { 0 } else { 200 - 51 };
         let discarded = 195 - policed;
-        assert_eq!((books.datagrams.policed, books.losses.discarded), (policed, discarded));
+        assert_eq!((account.datagrams.policed, account.losses.discarded), (policed, discarded));
         rig.turns.clear();
         for message in 0..100 {
             send(&flood, 200 + message);
@@ -68,10 +68,10 @@ fn best_effort_gets_its_share_and_no_more() {
         honest.send(b"x");
     }
     let before = clock::now();
-    rig.until(|rig| rig.books(&honest).received == 40 && rig.books(&flood).received >= 10);
+    rig.until(|rig| rig.account(&honest).received == 40 && rig.account(&flood).received >= 10);
     let again = rig.turn().expect("more is there");
     let passed = clock::now().saturating_since(before) / Duration::from_secs(1);
-    assert!(rig.books(&flood).received <= 10 + passed + 1, "{:?}", rig.books(&flood));
+    assert!(rig.account(&flood).received <= 10 + passed + 1, "{:?}", rig.account(&flood));
     assert!(again > before);
 }
 
@@ -83,7 +83,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
     let mut clients = [(0, Framing::Datagram), (1, Framing::Fragments)]
         .map(|(id, framing)| rig.open(id, terms(framing, None), 1_024));
     let mut sent_datagrams = [0_u64; 2];
-    let early = |rig: &Rig, client: &Client| rig.books(client).datagrams.early;
+    let early = |rig: &Rig, client: &Client| rig.account(client).datagrams.early;
     rig.until(|rig| {
         for (client, sent) in clients.iter_mut().zip(&mut sent_datagrams) {
             client.take();
@@ -100,7 +100,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
     for (at, client) in clients.iter_mut().enumerate() {
         rig.until(|rig| {
             client.take();
-            let datagrams = rig.books(client).datagrams;
+            let datagrams = rig.account(client).datagrams;
             datagrams.arrived + datagrams.early + datagrams.socket == sent_datagrams[at]
         });
         // It is quiet, so nothing is discarded any more.
@@ -117,13 +117,13 @@ fn overload_is_discarded_before_the_socket_and_counted() {
         }
         let all = sent_datagrams[at] + 5;
         rig.until(|rig| {
-            let datagrams = rig.books(client).datagrams;
+            let datagrams = rig.account(client).datagrams;
             datagrams.arrived + datagrams.early + datagrams.socket == all
         });
-        let books = rig.books(client);
-        assert_eq!(early(&rig, client), before, "{books:?}");
+        let account = rig.account(client);
+        assert_eq!(early(&rig, client), before, "{account:?}");
         if at == 0 {
-            assert_eq!(books.received + books.losses.total(), all, "{books:?}");
+            assert_eq!(account.received + account.losses.total(), all, "{account:?}");
         }
         client.take();
     }
@@ -132,7 +132,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
 /// Checks that datagrams without room in the ring of best effort wait in the socket, and come when
 /// there is room.
 #[test]
-fn best_effort_waits_for_its_client_and_wakes_nobody() {
+fn best_effort_waits_for_its_client_and_does_not_wake_the_thread() {
     let mut rig = Rig::new(None);
     for framing in [Framing::Datagram, Framing::Fragments] {
         let mut client = rig.open(1, terms(framing, None), 8);
@@ -153,7 +153,7 @@ fn best_effort_waits_for_its_client_and_wakes_nobody() {
             got.len() == 25
         });
         assert!(got.iter().enumerate().all(|(at, got)| got.0 == content(at as u64, 50)));
-        assert_eq!(rig.books(&client).losses.total(), 0);
+        assert_eq!(rig.account(&client).losses.total(), 0);
         rig.receiver.close(clock::now(), 1).expect("open");
     }
 }

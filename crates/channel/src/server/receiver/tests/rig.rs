@@ -114,17 +114,17 @@ impl Rig {
         }
     }
 
-    pub(super) fn books(&self, client: &Client) -> ReceivedSnapshot {
+    pub(super) fn account(&self, client: &Client) -> ReceivedSnapshot {
         self.receiver.get(client.id).expect("open").account().snapshot()
     }
 
     /// Turns until the account includes all that was sent.
     pub(super) fn settle(&mut self, client: &Client, sent: u64) -> ReceivedSnapshot {
         self.until(|rig| {
-            let books = rig.books(client);
-            books.received + books.losses.total() + u64::from(books.open) >= sent
+            let account = rig.account(client);
+            account.received + account.losses.total() + u64::from(account.open) >= sent
         });
-        self.books(client)
+        self.account(client)
     }
 }
 

@@ -40,14 +40,14 @@ fn messages_of_both_framings_come_whole_in_order_and_stamped() {
             assert!(last <= arrived && arrived <= after, "{last:?} {arrived:?} {after:?}");
             last = arrived;
         }
-        let books = rig.books(client);
-        assert_eq!((books.received, books.losses.total(), books.open), (200, 0, 0));
-        assert_eq!(books.residences.count(), 200);
+        let account = rig.account(client);
+        assert_eq!((account.received, account.losses.total(), account.open), (200, 0, 0));
+        assert_eq!(account.residences.count(), 200);
     }
-    assert_eq!(rig.books(&datagrams).losses.network, None);
-    assert_eq!(rig.books(&fragments).losses.network, Some(0));
+    assert_eq!(rig.account(&datagrams).losses.network, None);
+    assert_eq!(rig.account(&fragments).losses.network, Some(0));
     // The sender stamped with the clock of this host.
-    assert_eq!(rig.books(&fragments).delays.count(), 200);
+    assert_eq!(rig.account(&fragments).delays.count(), 200);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_client_that_sleeps_is_woken_once() {
 
 /// Checks that a late receiver does not mistake a backlog of its own for a burst.
 #[test]
-fn what_waited_for_us_is_no_fault_of_its_sender() {
+fn a_backlog_of_the_receiver_is_not_a_burst_of_the_sender() {
     let mut rig = Rig::new(None);
     let spacing = Duration::from_millis(2);
     let terms = spaced(Framing::Datagram, spacing, 1);
@@ -81,15 +81,15 @@ fn what_waited_for_us_is_no_fault_of_its_sender() {
         clock::sleep(spacing);
         rig.turn();
         client.take();
-        rig.books(&client).worst_residence >= spacing
+        rig.account(&client).worst_residence >= spacing
     });
-    let lost = rig.books(&client).losses.total();
+    let lost = rig.account(&client).losses.total();
     for message in 0..30 {
         clock::sleep(spacing);
         client.send(&content(message, 10));
     }
-    let books = rig.settle(&client, stamped + 30);
-    assert_eq!(books.losses.total(), lost, "{books:?}");
+    let account = rig.settle(&client, stamped + 30);
+    assert_eq!(account.losses.total(), lost, "{account:?}");
     assert_eq!(client.take().len(), 30);
 }
 
@@ -122,18 +122,18 @@ fn the_most_urgent_is_served_first_and_best_effort_last() {
 }
 
 #[test]
-fn a_closed_channel_gives_its_port_and_its_books_back() {
+fn a_closed_channel_gives_back_its_port_and_its_account() {
     let mut rig = Rig::new(None);
     let client = rig.open(1, promised(Framing::Fragments), 64);
     let other = rig.open(2, promised(Framing::Datagram), 64);
     client.send_in_fragments(0, MAX);
     client.send(&Client::fragments(1, MAX)[0]);
-    rig.until(|rig| rig.books(&client).datagrams.arrived == 4);
+    rig.until(|rig| rig.account(&client).datagrams.arrived == 4);
     let closed = rig.receiver.close(clock::now(), 1).expect("open");
     assert!(rig.receiver.close(clock::now(), 1).is_none());
     assert!(rig.receiver.get(1).is_none());
-    let books = closed.account().snapshot();
-    assert_eq!((books.received, books.losses.total(), books.open), (1, 0, 1));
+    let account = closed.account().snapshot();
+    assert_eq!((account.received, account.losses.total(), account.open), (1, 0, 1));
     let at: SocketAddr = client.listens;
     assert!(UdpSocket::open(&Setup::at(at)).is_err(), "open until it is taken apart");
     drop(closed);
@@ -148,7 +148,7 @@ fn a_closed_channel_gives_its_port_and_its_books_back() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_why() {
+fn a_channel_that_cannot_be_opened_is_refused_with_the_reason() {
     let mut rig = Rig::new(None);
     let _client = rig.open(1, promised(Framing::Datagram), 16);
     let opening = |max| {

@@ -49,7 +49,7 @@ pub enum Report {
 /// Returns an error if orders cannot be watched (epoll_ctl(2)).
 pub fn run(receiver: Receiver, post: Post<Order, Report>) -> Result<Receiver, Errno> {
     let mut run_loop = RunLoop::new(receiver, post)?;
-    while run_loop.go() != Went::Abandoned {}
+    while run_loop.go() != Round::Abandoned {}
     Ok(run_loop.receiver)
 }
 
@@ -67,7 +67,7 @@ struct RunLoop {
 
 /// The outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Went {
+enum Round {
     /// There may be more to do.
     On,
     /// There is nothing to do: the next round sleeps.
@@ -84,7 +84,7 @@ impl RunLoop {
     }
 
     /// Sleeps if there is nothing to do, then does the most urgent thing.
-    fn go(&mut self) -> Went {
+    fn go(&mut self) -> Round {
         let ordered = self.receiver.wait(self.until, clock::now);
         let now = clock::now();
         if now >= self.wall_at {
@@ -98,18 +98,18 @@ impl RunLoop {
             }
         }
         if self.post.is_abandoned() {
-            return Went::Abandoned;
+            return Round::Abandoned;
         }
         let (went, until) = match self.receiver.turn(now) {
-            Turn::Served(_) => (Went::On, now),
+            Turn::Served(_) => (Round::On, now),
             Turn::Ended(id, channel, ended) => {
                 self.reports.push_back(Report::Closed(id, channel, Some(ended)));
-                (Went::On, now)
+                (Round::On, now)
             }
             // The sleep is bounded: the control side's last wake-up may come before it is seen to
             // be gone.
             Turn::Idle(next) => {
-                (Went::Idle, next.unwrap_or(Instant::MAX).min(now.saturating_add(WALL)))
+                (Round::Idle, next.unwrap_or(Instant::MAX).min(now.saturating_add(WALL)))
             }
         };
         self.until = until;

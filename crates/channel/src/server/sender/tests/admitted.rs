@@ -130,16 +130,16 @@ fn run_drawn(seed: u64) -> Option<u64> {
     run(&mut sender, &now, 8 * longest);
     let mut closest = 0;
     for ((writer, channel), proven) in writers.iter().zip(&asked).zip(proven) {
-        let books = writer.client.books();
-        let what = format!("seed {seed}, channel {}, {:?}: {books:?}", writer.key, writer.habit);
-        assert!(books.sent > 0 && books.late == 0, "{what}");
-        assert_eq!(books.losses.total(), books.losses.too_early, "{what}");
+        let account = writer.client.account();
+        let what = format!("seed {seed}, channel {}, {:?}: {account:?}", writer.key, writer.habit);
+        assert!(account.sent > 0 && account.late == 0, "{what}");
+        assert_eq!(account.losses.total(), account.losses.too_early, "{what}");
         if matches!(writer.habit, Habit::AtBorders) {
             // It takes all that its credits allow, and loses none.
-            assert_eq!((books.losses.total(), books.not_conforming), (0, 0), "{what}");
+            assert_eq!((account.losses.total(), account.not_conforming), (0, 0), "{what}");
         }
         let bound = channel.delay_bound().as_nanos();
-        let early = books.worst_lateness_nanos.unwrap_or(i64::MIN).unsigned_abs().min(bound);
+        let early = account.worst_lateness_nanos.unwrap_or(i64::MIN).unsigned_abs().min(bound);
         let proven = proven.bound().expect("in time").as_nanos();
         assert!(bound - early <= proven, "{what}");
         closest = closest.max((bound - early) * 1_000 / proven);

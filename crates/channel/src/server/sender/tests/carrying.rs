@@ -20,14 +20,14 @@ fn a_message_goes_from_the_ring_to_the_link_in_pieces_and_its_slot_comes_back() 
     assert_eq!(bytes, [(0, 132), (0, 132), (0, 82), (0, 42)]);
     // The second counts as arrived a spacing after the first.
     assert_eq!(log[3].0, 1_010 + 42);
-    let books = client.books();
-    assert_eq!((books.offered, books.taken, books.sent, books.sent_bytes), (2, 2, 2, 260));
-    assert_eq!(books.verdict(ns(5_000)), Verdict::Kept);
+    let account = client.account();
+    assert_eq!((account.offered, account.taken, account.sent, account.sent_bytes), (2, 2, 2, 260));
+    assert_eq!(account.verdict(ns(5_000)), Verdict::Kept);
     assert_eq!(client.puts.unreleased(), Ok(0));
 }
 
 #[test]
-fn what_the_link_does_not_take_waits_or_is_lost_and_counted() {
+fn messages_that_the_link_does_not_take_wait_or_are_counted_as_lost() {
     // The link is down from 1,000 to 2,000.
     let script: Script = |now| match now.as_nanos() {
         1_000..2_000 => Fault::Refuse(NotTaken::Unreachable),
@@ -46,9 +46,9 @@ fn what_the_link_does_not_take_waits_or_is_lost_and_counted() {
         run(&mut sender, &now, at + 950);
     }
     run(&mut sender, &now, 10_000);
-    let books = client.books();
-    assert_eq!((books.taken, books.sent, books.losses.unreachable), (5, 4, 1));
-    assert_eq!(books.late, 1, "the one that had to wait: {books:?}");
+    let account = client.account();
+    assert_eq!((account.taken, account.sent, account.losses.unreachable), (5, 4, 1));
+    assert_eq!(account.late, 1, "the one that had to wait: {account:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
     let now = Cell::new(3);
     run(&mut sender, &now, 10_000);
     assert_eq!(sender.ended(), Some((0, Ended::ClientGone)));
-    assert_eq!((gone.books().sent, rings.books().offered), (2, 0));
+    assert_eq!((gone.account().sent, rings.account().offered), (2, 0));
     for key in 0..3 {
         assert!(sender.close(key).is_some() && sender.close(key).is_none());
     }
@@ -106,7 +106,7 @@ impl Transport for OneOf {
 
 /// Checks that a taken part of a message is on the link for its time, although the rest is lost.
 #[test]
-fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
+fn the_taken_part_of_a_lost_message_keeps_the_link_busy() {
     let (link, cut) = link();
     let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, 1);
     let mut sender = Sender::new(egress, cut, 1, OneOf(Vec::new()));
@@ -120,8 +120,8 @@ fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
     assert_eq!(sender.transport.0, [(50, 132)]);
     // Until the first packet had left by the calculated link, the second was not tried.
     assert_eq!(now.get(), 150);
-    let books = client.books();
-    assert_eq!((books.sent, books.losses.unreachable), (0, 1));
+    let account = client.account();
+    assert_eq!((account.sent, account.losses.unreachable), (0, 1));
 }
 
 #[test]

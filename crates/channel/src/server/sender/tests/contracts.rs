@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_channel_that_loses_what_is_early_passes_one_message_a_spacing() {
+fn a_channel_that_loses_early_messages_passes_one_a_spacing() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) =
         Client::new(terms(1_000, 1, 500, TooEarly::IsLost), Framing::Datagram);
@@ -21,12 +21,12 @@ fn a_channel_that_loses_what_is_early_passes_one_message_a_spacing() {
         run(&mut sender, &now, now.get() + 100);
         now.set(now.get() + 100);
     }
-    let books = client.books();
+    let account = client.account();
     // One each microsecond.
     let most = now.get() / 1_000 + 1;
-    assert!((most - 1..=most).contains(&books.sent), "{most}: {books:?}");
-    assert!(books.losses.too_early > 100, "{books:?}");
-    assert_eq!(books.offered, books.sent + books.losses.too_early);
+    assert!((most - 1..=most).contains(&account.sent), "{most}: {account:?}");
+    assert!(account.losses.too_early > 100, "{account:?}");
+    assert_eq!(account.offered, account.sent + account.losses.too_early);
     // Lost messages cost no look of their own: the channel rests only when none is early.
     assert!(sender.ended().is_none());
 }
@@ -43,9 +43,9 @@ fn messages_of_another_size_than_declared_are_lost_and_the_others_go() {
     sender.look(ns(1), 0);
     let now = Cell::new(1);
     run(&mut sender, &now, 10_000);
-    let books = client.books();
-    assert_eq!((books.sent_bytes, books.losses.wrong_size), (12, 2));
-    assert_eq!(books.verdict(ns(20_000)), Verdict::Kept, "its own fault");
+    let account = client.account();
+    assert_eq!((account.sent_bytes, account.losses.wrong_size), (12, 2));
+    assert_eq!(account.verdict(ns(20_000)), Verdict::Kept, "its own fault");
 }
 
 /// Checks that the contract's messages are sent, however much more is written.
@@ -66,16 +66,16 @@ fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
         }
         run(&mut sender, &now, at * 100);
     }
-    let books = client.books();
+    let account = client.account();
     // A million nanoseconds, one each five thousand.
-    assert!((198..=202).contains(&books.sent), "{books:?}");
-    assert!(books.losses.too_early > 100, "{books:?}");
+    assert!((198..=202).contains(&account.sent), "{account:?}");
+    assert!(account.losses.too_early > 100, "{account:?}");
 }
 
 /// Checks a sender that keeps to its contract, with a delay bound above its spacing, behind another
 /// whose message takes long: it falls behind, loses nothing, and catches up.
 #[test]
-fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
+fn a_conforming_sender_loses_nothing_while_a_message_waits() {
     for too_early in [TooEarly::IsLost, TooEarly::Waits] {
         let mut sender = sender(2, no_fault);
         let long = Terms { promise: Promise::BestEffort, ..terms(1, 1, 1, TooEarly::Waits) };
@@ -98,7 +98,7 @@ fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
             }
         }
         run(&mut sender, &now, 10_000);
-        let books = client.books();
-        assert_eq!((books.sent, books.losses.total(), books.late), (40, 0, 0), "{books:?}");
+        let account = client.account();
+        assert_eq!((account.sent, account.losses.total(), account.late), (40, 0, 0), "{account:?}");
     }
 }

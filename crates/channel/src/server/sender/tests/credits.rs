@@ -27,7 +27,7 @@ fn fill(sender: &mut Sender<impl Transport<To = u32>>, client: &mut Client, at: 
 /// Checks that a writer in a tight loop gets its rate, message by message: exactly that of a
 /// channel without credits that waits as well.
 #[test]
-fn who_waits_leaves_at_the_same_instants_as_without_credits() {
+fn a_waiting_channel_leaves_at_the_same_instants_as_without_credits() {
     let mut seen = Vec::new();
     for credits in [None, Some(Sensitivity::Sensitive), Some(Sensitivity::Usual)] {
         let mut sender = sender(1, no_fault);
@@ -55,9 +55,9 @@ fn who_waits_leaves_at_the_same_instants_as_without_credits() {
             }
             run(&mut sender, &now, at);
         }
-        let books = client.books();
-        assert_eq!(books.losses.total(), 0);
-        assert!(books.not_conforming > 0, "{credits:?}: {books:?}");
+        let account = client.account();
+        assert_eq!(account.losses.total(), 0);
+        assert!(account.not_conforming > 0, "{credits:?}: {account:?}");
         seen.push(sender.transport.inner().far_end().0.clone());
     }
     assert!(seen[0].len() > 100 && seen.iter().all(|log| *log == seen[0]));
@@ -75,7 +75,7 @@ fn shortened(mut channel: Box<Channel>) -> Box<Channel> {
 /// Checks that each interval passes as many messages as it has credits, the first ones, whatever
 /// else is offered.
 #[test]
-fn who_loses_sends_the_credits_of_each_interval() {
+fn a_losing_channel_sends_the_credits_of_each_interval() {
     for sensitivity in [Sensitivity::Sensitive, Sensitivity::Usual] {
         let mut sender = sender(1, no_fault);
         let (mut client, channel) = credited(TooEarly::IsLost, sensitivity);
@@ -89,12 +89,12 @@ fn who_loses_sends_the_credits_of_each_interval() {
             run(&mut sender, &now, at);
         }
         run(&mut sender, &now, 1_000_000);
-        let books = client.books();
+        let account = client.account();
         // Those in the ring at the end are sent in one interval more.
-        assert_eq!(books.sent, (intervals + 1) * u64::from(sensitivity.pdus()), "{books:?}");
-        assert!(books.losses.too_early > books.sent, "{books:?}");
-        assert_eq!(books.offered, books.sent + books.losses.too_early);
-        assert_eq!(books.verdict(ns(2_000_000)), Verdict::Kept, "its own fault");
+        assert_eq!(account.sent, (intervals + 1) * u64::from(sensitivity.pdus()), "{account:?}");
+        assert!(account.losses.too_early > account.sent, "{account:?}");
+        assert_eq!(account.offered, account.sent + account.losses.too_early);
+        assert_eq!(account.verdict(ns(2_000_000)), Verdict::Kept, "its own fault");
         // Spaced as declared, although an interval's messages came at once.
         let left = &sender.transport.inner().far_end().0;
         assert!(left.windows(2).all(|two| two[1].0 - two[0].0 >= 1_000), "{left:?}");
@@ -104,7 +104,7 @@ fn who_loses_sends_the_credits_of_each_interval() {
 /// Checks that the burst that credits allow at the border of two intervals is lost by neither
 /// policer.
 #[test]
-fn what_credits_let_pass_conforms_to_the_covering_burst() {
+fn messages_within_credits_conform_to_the_covering_burst() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) = credited(TooEarly::IsLost, Sensitivity::Sensitive);
     sender.open(ns(0), 0, shortened(channel)).expect("room");
@@ -119,9 +119,13 @@ fn what_credits_let_pass_conforms_to_the_covering_burst() {
         run(&mut sender, &now, (2 * interval + 2) * 2_000 + 1_000);
     }
     run(&mut sender, &now, 1_000_000);
-    let books = client.books();
-    assert_eq!((books.sent, books.losses.total(), books.not_conforming), (200, 0, 0), "{books:?}");
-    assert_eq!(books.verdict(ns(2_000_000)), Verdict::Kept);
+    let account = client.account();
+    assert_eq!(
+        (account.sent, account.losses.total(), account.not_conforming),
+        (200, 0, 0),
+        "{account:?}"
+    );
+    assert_eq!(account.verdict(ns(2_000_000)), Verdict::Kept);
 }
 
 #[test]
@@ -140,5 +144,5 @@ fn a_changed_spacing_is_that_of_the_credits() {
     }
     run(&mut sender, &now, 1_000_000);
     // Ten intervals of two, and the messages in the ring.
-    assert_eq!(client.books().sent, 22);
+    assert_eq!(client.account().sent, 22);
 }

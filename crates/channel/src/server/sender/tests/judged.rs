@@ -41,23 +41,23 @@ fn a_sender_that_stood_still_is_found_late_by_as_long() {
         now.set(at + stall);
         publish(&mut sender, &mut client, (at, at + stall));
         run(&mut sender, &now, at + stall + 900_000);
-        let (books, now) = (client.books(), ns(now.get()));
-        assert_eq!((books.sent, books.not_conforming), (11, 0));
+        let (account, now) = (client.account(), ns(now.get()));
+        assert_eq!((account.sent, account.not_conforming), (11, 0));
         if stall == 0 {
-            assert_eq!(books.verdict(now), Verdict::Kept);
+            assert_eq!(account.verdict(now), Verdict::Kept);
             continue;
         }
         // A hundred bytes take 100 ns of the link.
         let tardiness = Duration::from_nanos(stall + 100 - 500_000);
         let late = Broken::Late { messages: 1, of: 11, tardiness };
-        assert_eq!(books.verdict(now), Verdict::Broken(late));
+        assert_eq!(account.verdict(now), Verdict::Broken(late));
     }
 }
 
 /// Checks that the backlog of a stall leaves by the contract, and that each message is judged by
 /// when it was published.
 #[test]
-fn what_piled_up_meanwhile_is_late_each_by_its_own() {
+fn each_message_of_a_backlog_is_late_by_its_own_time() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) = Client::new(each_millisecond(), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
@@ -67,16 +67,16 @@ fn what_piled_up_meanwhile_is_late_each_by_its_own() {
     }
     let now = Cell::new(looked);
     run(&mut sender, &now, 2 * looked);
-    let books = client.books();
+    let account = client.account();
     // The first was looked at 99 ms after it was published, and those behind it wait for their
     // turn.
-    assert_eq!((books.sent, books.late), (5, 5));
+    assert_eq!((account.sent, account.late), (5, 5));
     let worst = 99_000_000 + 100 - 500_000;
-    assert_eq!(books.worst_lateness_nanos, Some(worst));
+    assert_eq!(account.worst_lateness_nanos, Some(worst));
 }
 
 #[test]
-fn who_lies_about_when_it_published_changes_its_own_verdict_alone() {
+fn a_lie_about_publication_changes_only_the_own_verdict() {
     let leave_at = |says: u64| {
         let mut sender = sender(2, no_fault);
         let (mut liar, channel) = Client::new(each_millisecond(), Framing::Fragments);
@@ -93,7 +93,7 @@ fn who_lies_about_when_it_published_changes_its_own_verdict_alone() {
             run(&mut sender, &now, n * 1_000_000 + 900_000);
         }
         let log = sender.transport.inner().far_end().0.clone();
-        (log, liar.books().verdict(ns(now.get())), other.books().verdict(ns(now.get())))
+        (log, liar.account().verdict(ns(now.get())), other.account().verdict(ns(now.get())))
     };
     let (honest, kept, others) = leave_at(HONEST);
     assert_eq!((kept, others), (Verdict::Kept, Verdict::Kept));
@@ -105,7 +105,7 @@ fn who_lies_about_when_it_published_changes_its_own_verdict_alone() {
 /// Checks that messages in the ring when a server begins are scheduled by when they were seen, and
 /// judged by when they were published: the time without a server shows.
 #[test]
-fn what_waited_for_a_server_is_late_and_no_more_urgent_for_that() {
+fn messages_that_waited_for_a_server_are_late_but_not_more_urgent() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) = Client::new(each_millisecond(), Framing::Fragments);
     let mut channel = channel;
@@ -126,18 +126,18 @@ fn what_waited_for_a_server_is_late_and_no_more_urgent_for_that() {
     // Each has 32 bytes before it. They do not leave at once, as if they had all counted as arrived
     // long ago.
     assert_eq!(left, [0, 1_000_000, 2_000_000].map(|after| opened + after + 132));
-    let books = client.books();
-    assert_eq!(books.late, 3);
+    let account = client.account();
+    assert_eq!(account.late, 3);
     // The first counts as no older than the grant.
-    assert_eq!(books.worst_delay.as_nanos(), 3 * SECOND);
+    assert_eq!(account.worst_delay.as_nanos(), 3 * SECOND);
 }
 
 #[test]
-fn who_has_sent_nothing_and_was_not_looked_at_is_not_called_kept() {
+fn a_channel_that_was_not_looked_at_is_not_called_kept() {
     let mut sender = sender(1, no_fault);
     let (client, channel) = Client::new(each_millisecond(), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     let unheard = Duration::from_secs(2);
-    let verdict = client.books().verdict_unheard(ns(2 * SECOND), unheard);
+    let verdict = client.account().verdict_unheard(ns(2 * SECOND), unheard);
     assert_eq!(verdict, Verdict::NotJudgeable(Unknown::NotLooked { since: unheard }));
 }

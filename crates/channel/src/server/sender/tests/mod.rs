@@ -76,7 +76,7 @@ fn terms(spacing: u64, burst: u32, delay_bound: u64, too_early: TooEarly) -> Ter
 struct Client {
     puts: Puts,
     bell: Bell,
-    books: std::sync::Arc<crate::account::Account>,
+    account: std::sync::Arc<crate::account::Account>,
 }
 
 impl Client {
@@ -90,7 +90,7 @@ impl Client {
         let Side { end: puts, bell, .. } = client;
         let bell_of = |bell| Ringers::default().enter(0, bell).expect("a thread");
         let recorder = Recorder::new(promised(terms));
-        let books = std::sync::Arc::clone(recorder.account());
+        let account = std::sync::Arc::clone(recorder.account());
         let channel = Channel::new(Opening {
             terms,
             framing,
@@ -101,7 +101,7 @@ impl Client {
             recorder,
             believed_from: Instant::ZERO,
         });
-        (Self { puts, bell, books }, channel)
+        (Self { puts, bell, account }, channel)
     }
 
     /// Publishes a message. Returns whether the server is to be woken.
@@ -110,8 +110,8 @@ impl Client {
         self.puts.publish()
     }
 
-    fn books(&self) -> Snapshot {
-        self.books.snapshot()
+    fn account(&self) -> Snapshot {
+        self.account.snapshot()
     }
 }
 

@@ -31,9 +31,9 @@ fn everything_offered_is_accounted_for() {
                 }
                 (Some(open), 0) => {
                     let channel = sender.close(key).expect("it is open");
-                    let (books, ended) = (open.books(), channel.ended);
-                    let known = books.sent + books.losses.total();
-                    assert_eq!(books.offered, known, "seed {seed}: {books:?}");
+                    let (account, ended) = (open.account(), channel.ended);
+                    let known = account.sent + account.losses.total();
+                    assert_eq!(account.offered, known, "seed {seed}: {account:?}");
                     assert!(!ended, "seed {seed}");
                     *client = None;
                 }
@@ -53,10 +53,14 @@ fn everything_offered_is_accounted_for() {
         // With time, all messages leave.
         run(&mut sender, &now, now.get() + 10_000_000);
         for open in clients.iter_mut().flatten() {
-            let books = open.books();
-            assert_eq!(books.offered, books.sent + books.losses.total(), "seed {seed}: {books:?}");
+            let account = open.account();
+            assert_eq!(
+                account.offered,
+                account.sent + account.losses.total(),
+                "seed {seed}: {account:?}"
+            );
             assert_eq!(open.puts.unreleased(), Ok(0), "seed {seed}");
-            assert_eq!(books.late, 0, "seed {seed}: {books:?}");
+            assert_eq!(account.late, 0, "seed {seed}: {account:?}");
         }
     }
 }

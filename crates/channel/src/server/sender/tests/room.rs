@@ -44,7 +44,7 @@ fn wakes_of_a_tight_writer(spacing: u64, messages: u64) -> u64 {
 }
 
 #[test]
-fn who_waits_for_room_is_woken_for_a_part_of_the_queue_or_once_a_millisecond() {
+fn a_client_without_room_is_woken_for_a_part_of_the_queue_or_once_a_millisecond() {
     // Two of eight slots at a time.
     let woken = wakes_of_a_tight_writer(1_000, 2_000);
     assert!((990..=1_010).contains(&woken), "{woken}");

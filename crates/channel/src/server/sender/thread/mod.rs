@@ -136,17 +136,19 @@ impl SenderThread {
         if let Some(events) = events {
             sender.tell_events(events);
         }
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (started, has_started) = std::sync::mpsc::sync_channel(1);
         let thread = {
             let (bells, looked) = (Arc::clone(&bells), Arc::clone(&looked));
             std::thread::Builder::new().name("sender".into()).spawn(move || {
                 // Timers of ordinary threads are late by their slack, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
-                let _ = tell.send(thread::current());
+                let _ = started.send(thread::current());
                 RunLoop { sender, post, bells, looked, pace, deaf_until: Instant::ZERO }.run();
             })?
         };
-        let tid = told.recv().map_err(|_| io::Error::other("the sender's thread did not start"))?;
+        let tid = has_started
+            .recv()
+            .map_err(|_| io::Error::other("the sender's thread did not start"))?;
         Ok(Self {
             desk: Some(desk),
             bells,
@@ -297,7 +299,7 @@ mod tests {
 
     /// Checks that work that waits for a thread without a turn is found, and for how long it waits.
     #[test]
-    fn what_a_thread_does_not_hear_is_found_from_outside() {
+    fn work_that_a_thread_ignores_is_found_from_outside() {
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC).expect("a descriptor"));
         let doorbell = Doorbell::new().expect("a descriptor");
         doorbell.watch(&*bells, EventData::new_u64(0)).expect("watched");

@@ -60,7 +60,7 @@ impl RunLoop {
         loop {
             let now = clock::now();
             let turn = self.sender.turn(now, clock::now);
-            self.tell_ends();
+            self.report_ends();
             blocks += 1;
             match turn {
                 Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => {}
@@ -100,7 +100,7 @@ impl RunLoop {
         if ordered {
             self.post.silence();
             while let Some(order) = self.post.take() {
-                self.tell_ends();
+                self.report_ends();
                 self.carry_out(order);
             }
             if self.post.is_abandoned() {
@@ -110,7 +110,7 @@ impl RunLoop {
         Some(looked)
     }
 
-    fn tell_ends(&mut self) {
+    fn report_ends(&mut self) {
         while let Some((key, why)) = self.sender.ended() {
             // There is room for the end of each channel.
             let _ = self.post.report(Report::Ended { key, why });

@@ -196,9 +196,9 @@ impl Trial {
         let waited = self.carry(&mut rung);
         let took = clock::now() - before;
         self.sent += 1;
-        let books = self.account.snapshot();
-        if books.sent != self.sent {
-            let lost = match books.losses {
+        let account = self.account.snapshot();
+        if account.sent != self.sent {
+            let lost = match account.losses {
                 losses if losses.refused > 0 => "no packet of this size is taken",
                 losses if losses.unreachable > 0 => "its destination cannot be reached",
                 _ => "the link takes nothing",
@@ -257,9 +257,9 @@ mod tests {
             let took = trial.message(packets).expect("a transport that takes all");
             assert!(took.is_some_and(|took| !took.is_zero()));
         }
-        let books = trial.account.snapshot();
-        assert_eq!((books.sent, trial.sent), (sent + 3, sent + 3));
-        assert_eq!(books.sent_bytes, u64::from(SLOTS) + 1_200);
+        let account = trial.account.snapshot();
+        assert_eq!((account.sent, trial.sent), (sent + 3, sent + 3));
+        assert_eq!(account.sent_bytes, u64::from(SLOTS) + 1_200);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_told() {
+    fn a_message_that_cannot_be_sent_is_reported() {
         let socket = UdpSocket::open(&Setup::to("127.0.0.1:9".parse().expect("an address")));
         let socket = Arc::new(socket.expect("a socket"));
         let destination = Destination::Network { socket, trains: false };

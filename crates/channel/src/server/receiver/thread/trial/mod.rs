@@ -22,7 +22,7 @@ use punctual_ring::frames::{Corrupt, Geometry, GeometryError, Rest};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::{Order, Report, RunLoop, Went};
+use super::{Order, Report, Round, RunLoop};
 use crate::account::{ReceivedAccount, ReceivedSnapshot};
 use crate::fragment::Fragments;
 use crate::rings::{Puts, RingError, Takes, both};
@@ -87,7 +87,7 @@ pub enum TrialError {
         packets: u32,
         /// The bytes of each, with no header counted.
         packet_bytes: u32,
-        /// Where they may be.
+        /// The place where they may be.
         what: &'static str,
     },
 }
@@ -234,7 +234,7 @@ impl Trial {
     }
 
     fn turn_until_idle(&mut self) {
-        while self.run_loop.go() == Went::On {}
+        while self.run_loop.go() == Round::On {}
     }
 
     fn turn_until_received(&mut self, packets: u32, until: Instant) -> Result<(), TrialError> {

@@ -13,7 +13,7 @@ fn trial(framing: Framing, packet_bytes: u16) -> Trial {
 }
 
 #[test]
-fn what_is_sent_is_in_the_ring_after_its_time() {
+fn sent_messages_are_in_the_ring_after_the_measured_time() {
     for (framing, packet_bytes) in [
         (Framing::Datagram, 1),
         (Framing::Datagram, 1_420),
@@ -28,12 +28,12 @@ fn what_is_sent_is_in_the_ring_after_its_time() {
             let took = trial.packets(packets).expect("it takes all");
             assert!(took.is_none_or(|took| !took.is_zero()));
         }
-        let books = trial.seen();
+        let account = trial.seen();
         let messages = if framing == Framing::Datagram { 20 } else { 4 };
-        assert_eq!(books.received, before.received + messages);
-        let bytes = books.received_bytes - before.received_bytes;
+        assert_eq!(account.received, before.received + messages);
+        let bytes = account.received_bytes - before.received_bytes;
         assert_eq!(bytes, 20 * u64::from(packet_bytes), "{framing:?}");
-        assert_eq!(books.losses.total(), 0);
+        assert_eq!(account.losses.total(), 0);
     }
 }
 
@@ -51,7 +51,7 @@ fn a_client_that_waits_is_rung_for_and_has_taken_all() {
 }
 
 #[test]
-fn what_does_not_come_is_told() {
+fn missing_packets_are_reported() {
     let mut trial = trial(Framing::Datagram, 100);
     // The packets go to a socket that is not the channel's.
     trial.patience = Duration::from_millis(100);
