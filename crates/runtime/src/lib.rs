@@ -3,7 +3,7 @@
 //! - [`upcalls`]: creates, admits, runs, changes and stops the upcalls of this process.
 //! - [`placement`]: the kernel class under which they run.
 //! - [`level_order`]: keeps the order of upcalls across processes with the kernel's FIFO queue.
-//! - [`run_loop`]: one thread runs all upcalls of the process without a lock between them, and a
+//! - `run_loop`: one thread runs all upcalls of the process without a lock between them, and a
 //!   guard goes on without a handler that does not return.
 //! - [`reservation`]: CPU reservations for threads, processes and commands; time constraints.
 //! - [`callback`]: a periodic callback that measures how late it is woken.

@@ -31,7 +31,7 @@ pub struct Account {
     /// Signed; the least number of all before the first message.
     worst_lateness: AtomicU64,
     worst_jitter: AtomicU64,
-    /// When the message under way must have left; the largest number if there is none.
+    /// The time at which the message under way must have left; the largest number if there is none.
     due: AtomicU64,
     delays: Delays,
 }
@@ -59,11 +59,12 @@ pub enum Loss {
 pub struct Delivered {
     /// Its bytes.
     pub bytes: u32,
-    /// When it counted as arrived ([`Judge`](super::Judge)).
+    /// The time at which it counted as arrived ([`Judge`](super::Judge)).
     pub arrived: Instant,
-    /// When its last packet had been handed over.
+    /// The time at which its last packet had been handed over.
     pub handed_over: Instant,
-    /// When its last packet leaves the link by calculation; the promise is about this instant.
+    /// The time at which its last packet leaves the link by calculation; the promise is about this
+    /// instant.
     pub ends: Instant,
 }
 

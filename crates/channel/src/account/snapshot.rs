@@ -35,7 +35,7 @@ pub struct Snapshot {
     /// The largest difference, for two successive messages, between the gap of their hand-overs and
     /// the gap of their arrivals.
     pub worst_jitter: Duration,
-    /// When the message under way must have left.
+    /// The time at which the message under way must have left.
     pub due: Option<Instant>,
     /// All delays.
     pub delays: DelayCounts,

@@ -20,7 +20,7 @@ pub struct Received {
     /// Its number, counted from the first message that the server put in: none is missing in
     /// between.
     pub number: u64,
-    /// When it came to this host, as the server reports.
+    /// The time at which it came to this host, as the server reports.
     pub arrived: Instant,
 }
 

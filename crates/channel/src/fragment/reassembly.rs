@@ -57,9 +57,9 @@ pub struct Reassembly {
     /// `None` before the first fragment.
     history: Option<History>,
     newest_complete: Option<u64>,
-    /// When the newest message was first seen.
+    /// The time at which the newest message was first seen.
     newest_at: Instant,
-    /// When a fragment was last taken.
+    /// The time at which a fragment was last taken.
     taken_at: Instant,
     counts: Counts,
 }

@@ -21,7 +21,7 @@ pub(super) struct Partial {
     /// The number of fragments that have not come.
     missing: u32,
     pub(super) first_sent: Option<Instant>,
-    /// When the message is given up, once that is known.
+    /// The time at which the message is given up, once that is known.
     pub(super) give_up_at: Option<Instant>,
 }
 

@@ -66,7 +66,7 @@ pub enum NotTaken {
     /// There is no room at the moment.
     #[error("the transport has no room{}: hand it over again", until_text(*.until))]
     WouldBlock {
-        /// When there is room, if that is known.
+        /// The time at which there is room, if that is known.
         until: Option<Instant>,
     },
     /// It will never fit.

@@ -29,7 +29,7 @@ use super::owner::{DISPATCHER, Owner};
 use super::requests::Log;
 use super::settings::Settings;
 
-/// The time that the dispatcher is told of a new table in advance.
+/// The time before a new table takes effect at which the dispatcher must know of it.
 const NOTICE: Duration = Duration::from_millis(2);
 
 /// The pause before sending again to a dispatcher that has no slot free.

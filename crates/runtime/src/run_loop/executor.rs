@@ -39,7 +39,7 @@ pub(crate) struct Executor<H> {
     pub(super) answers: rtrb::Producer<Reply<H>>,
     /// The count of the bell's rings when the orders were last looked at.
     pub(super) rings: u32,
-    /// True if an order was followed since a policy was last asked. An owner that sends one order
+    /// True if an order was followed since a policy last chose. An owner that sends one order
     /// after the other thus keeps no upcall from running.
     pub(super) obeyed: bool,
     /// Replaced rates of the order across processes, which the owner frees.
@@ -102,7 +102,7 @@ pub(super) struct Running {
 
 /// The reason why the run loop ended.
 pub(crate) enum End {
-    /// The owner asked for it.
+    /// The owner stopped it.
     Stopped,
     /// The kernel took the class away.
     Class(SchedError),

@@ -27,9 +27,10 @@ pub(super) struct Watch {
     runner: AtomicI32,
     /// The instant by which the current iteration must be over; never while idle.
     ends_by: AtomicU64,
-    /// When that iteration began.
+    /// The time at which that iteration began.
     began: AtomicU64,
-    /// When the thread last took its account, and the time that it had used and waited by then.
+    /// The time at which the thread last took its account, and the time that it had used and waited
+    /// by then.
     counted_at: AtomicU64,
     used_then: AtomicU64,
     waited_then: AtomicU64,
@@ -40,7 +41,7 @@ pub(super) struct Watch {
     lift_to: AtomicU64,
     /// The time that an iteration may take once the thread is lifted.
     limit: AtomicU64,
-    /// When the guard must look after a demoted handler.
+    /// The time at which the guard must look after a demoted handler.
     aside_at: AtomicU64,
 }
 

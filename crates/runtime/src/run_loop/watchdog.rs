@@ -32,7 +32,7 @@ pub(super) const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 #[derive(Debug, Default)]
 pub(super) struct OverrunWatchdog {
     ticket: u64,
-    /// For how long its thread wanted the CPU in vain.
+    /// The time for which its thread wanted the CPU in vain.
     deprived: Duration,
     /// The number of its reprieves.
     reprieved: u32,

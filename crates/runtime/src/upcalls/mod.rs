@@ -187,7 +187,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     /// struct Log;
     /// impl Handler for Log {
     ///     fn iterate(&mut self, _now: Instant, _pdus: u32) -> u32 {
-    ///         0 // Nothing to write: asked again 20 ms later.
+    ///         0 // Nothing to write: called again 20 ms later.
     ///     }
     /// }
     ///

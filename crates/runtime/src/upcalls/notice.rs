@@ -20,7 +20,7 @@ pub enum NoticeKind {
     Overrun {
         /// The number of jobs.
         jobs: u64,
-        /// True if the upcall asked for an immediate notice ([`punctual_model::Overrun::Notify`]).
+        /// True if the upcall requested an immediate notice ([`punctual_model::Overrun::Notify`]).
         urgent: bool,
     },
     /// Jobs were dropped before they began.

@@ -179,7 +179,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
 
     /// Calls `observer` for every notice, on an ordinary thread of its own: at once for urgent ones
     /// (an overrun under `notify`, and containment), within 50 ms for others. Without this the
-    /// owner polls [`Running::notices`].
+    /// owner polls [`Running::notices`](super::Running::notices).
     ///
     /// ```no_run
     /// use punctual_model::{Handler, HostProfile, Instant};

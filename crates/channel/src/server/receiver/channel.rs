@@ -85,7 +85,7 @@ pub struct Channel {
     pub(super) paused: bool,
     /// The way in which its socket reports that something came.
     pub(super) reporting: Reporting,
-    /// When it had its last turn.
+    /// The time at which it had its last turn.
     served_at: Instant,
     /// The next time to wait for room in its ring, if there is none then either.
     patience: Duration,
@@ -103,7 +103,8 @@ pub struct Channel {
     drops: u32,
     /// The number of all messages received.
     messages: u64,
-    /// When the messages of this turn came; at most as many as datagrams are read in one.
+    /// The time at which the messages of this turn came; at most as many as datagrams are read in
+    /// one.
     resided: Vec<Instant>,
 }
 

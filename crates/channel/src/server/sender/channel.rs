@@ -40,13 +40,13 @@ pub struct Channel {
     pub(super) egress: u32,
     /// The message under way.
     pub(super) head: Option<Head>,
-    /// When the messages that are known and not taken were seen.
+    /// The time at which the messages that are known and not taken were seen.
     pub(super) seen: Instant,
     /// The earliest time at which they may have come.
     pub(super) since: Instant,
-    /// When the ring was looked at last.
+    /// The time at which the ring was looked at last.
     pub(super) looked: Instant,
-    /// When the ring was last looked at without the messages that are known.
+    /// The time at which the ring was last looked at without the messages that are known.
     pub(super) absent: Instant,
     /// Decides when a message counts as arrived in the account.
     pub(super) judge: Judge,
@@ -76,9 +76,9 @@ pub(super) struct Head {
     pub(super) bytes: u32,
     /// Its number, counted from the channel's first.
     pub(super) number: u64,
-    /// When it counts as arrived for the link.
+    /// The time at which it counts as arrived for the link.
     pub(super) logical: Instant,
-    /// When it counts as arrived in the account.
+    /// The time at which it counts as arrived in the account.
     pub(super) arrived: Instant,
     /// True if a part of it is on the link.
     pub(super) begun: bool,

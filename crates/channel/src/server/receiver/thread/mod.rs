@@ -61,7 +61,7 @@ struct RunLoop {
     /// Reports for which the control side has no room at the moment.
     reports: VecDeque<Report>,
     wall_at: Instant,
-    /// Until when it may sleep.
+    /// The time until which it may sleep.
     until: Instant,
 }
 

@@ -28,7 +28,7 @@ struct Writer {
     spacing: u64,
     pdus: u64,
     habit: Habit,
-    /// When it writes next.
+    /// The time at which it writes next.
     next: u64,
     turn: u64,
 }

@@ -102,8 +102,8 @@ pub struct SenderThread {
     desk: Option<Desk<Order, Report>>,
     bells: Arc<OwnedFd>,
     looked: Arc<AtomicU64>,
-    /// When something was first seen to wait for the thread, and when the thread had looked last
-    /// then.
+    /// The time at which something was first seen to wait for the thread, and when the thread had
+    /// looked last then.
     unheard: Cell<Option<(Instant, u64)>>,
     tid: Tid,
     thread: Option<JoinHandle<()>>,

@@ -34,11 +34,11 @@ pub(super) struct RunLoop {
     pub(super) sender: Sender<Wire>,
     pub(super) post: Post<Order, Report>,
     pub(super) bells: Arc<OwnedFd>,
-    /// When the bells were looked at last, for other threads to see.
+    /// The time at which the bells were looked at last, for other threads to see.
     pub(super) looked: Arc<AtomicU64>,
     /// Bells wake the thread no more often than this; later rings are handled together.
     pub(super) pace: Duration,
-    /// Until when a thread that a bell woke sleeps on.
+    /// The time until which a thread that a bell woke sleeps on.
     pub(super) deaf_until: Instant,
 }
 
