@@ -11,7 +11,7 @@
 //! system call.
 //!
 //! **The successor lowers its predecessor.** A thread that has nothing more to do goes to sleep at
-//! the running level. If it lowered itself while a more urgent thread waits, it would be switched
+//! the running level. If it lowered itself while a more urgent thread waited, it would be switched
 //! out, and in again only to go to sleep. The next thread to run rises and lowers it. If no other
 //! thread runs before its next release, it needs no system call to run. It lowers itself only if
 //! something more urgent is released at about the same time: then the kernel must decide.
@@ -212,8 +212,7 @@ impl LevelOrder {
         Ok(risen)
     }
 
-    /// Returns the time such that waiters released before it must not wait for this thread any
-    /// longer.
+    /// Returns the instant before which a release must not wait for this thread any longer.
     fn due(&self, now: Instant) -> u64 {
         now.as_nanos().saturating_sub(self.turns.allowance.as_nanos())
     }

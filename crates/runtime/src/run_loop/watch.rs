@@ -20,8 +20,8 @@ const LIFTING: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub(super) struct Watch {
     timer: Timer,
-    /// The time for which the timer is set; never if it is not set, and in the past if it has just
-    /// expired.
+    /// The instant for which the timer is set; never if it is not set, and in the past if it has
+    /// just expired.
     armed: AtomicU64,
     /// The executor's thread.
     runner: AtomicI32,
@@ -29,8 +29,8 @@ pub(super) struct Watch {
     ends_by: AtomicU64,
     /// The time at which that iteration began.
     began: AtomicU64,
-    /// The time at which the thread last took its account, and the time that it had used and waited
-    /// by then.
+    /// The instant at which the thread last took its account, and the times that it had used and
+    /// waited by then.
     counted_at: AtomicU64,
     used_then: AtomicU64,
     waited_then: AtomicU64,
@@ -128,7 +128,7 @@ impl Watch {
         self.timer.set(at);
     }
 
-    /// Sleeps until it is time to look. Returns the time for which the timer was set.
+    /// Sleeps until it is time to look. Returns the instant for which the timer was set.
     pub(super) fn wait(&self) -> Result<Instant, WaitError> {
         let waited = self.timer.wait();
         let armed = self.armed.swap(NEVER, Ordering::SeqCst);

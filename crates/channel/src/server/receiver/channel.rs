@@ -87,7 +87,7 @@ pub struct Channel {
     pub(super) reporting: Reporting,
     /// The time at which it had its last turn.
     served_at: Instant,
-    /// The next time to wait for room in its ring, if there is none then either.
+    /// The time that it waits for room in its ring if there is none the next time either.
     patience: Duration,
     /// True if it had to wait for room since it was last tended.
     held: bool,

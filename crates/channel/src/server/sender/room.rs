@@ -6,8 +6,7 @@ use punctual_ring::frames::Wake;
 use crate::rings::Takes;
 use crate::server::ringer::Notifier;
 
-/// The part of the slots (one in so many) that wakes the client when free, however soon after the
-/// last time.
+/// The client is woken when one slot in so many is free, however soon after the last time.
 const PART: u64 = 4;
 
 /// The time after which the client is woken for any room.
