@@ -33,8 +33,8 @@ impl Limits {
         arrivals.max_burst().saturating_add(1).min(MOST_IN_FLIGHT)
     }
 
-    /// Returns the bytes that a [`Reassembly`] needs for messages that are not complete; it
-    /// allocates all of them when it is created.
+    /// Returns the bytes that a [`Reassembly`](super::Reassembly) needs for messages that are not
+    /// complete; it allocates all of them when it is created.
     pub fn memory(&self) -> u64 {
         let max_message = self.arrivals.max_message();
         let bits = 8 * words_for(max_message, self.least_fragment.get()) as u64;

@@ -30,11 +30,13 @@ pub struct Message<'a> {
 pub struct Counts {
     /// Messages that were complete.
     pub complete: u64,
-    /// Messages of which no fragment came before a message [`MOST_IN_FLIGHT`] numbers later did.
+    /// Messages of which no fragment came before a message
+    /// [`MOST_IN_FLIGHT`](super::MOST_IN_FLIGHT) numbers later did.
     pub missing: u64,
     /// Messages given up because a newer one was complete for a delay bound.
     pub given_up: u64,
-    /// Messages given up incomplete for lack of room, or with [`MOST_IN_FLIGHT`] newer ones.
+    /// Messages given up incomplete for lack of room, or with
+    /// [`MOST_IN_FLIGHT`](super::MOST_IN_FLIGHT) newer ones.
     pub crowded_out: u64,
     /// Messages given up because the sender began again.
     pub cut_off: u64,

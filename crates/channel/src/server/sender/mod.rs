@@ -12,7 +12,7 @@
 //!
 //! # Power of a hostile client
 //! It can cause a look at its ring for each ring of its bell. It can cause the loss of its ring's
-//! messages each `I_min`, or of [`feed::LOST_AT_A_GO`] messages each [`feed::PAUSE`] if they have a
+//! messages each `I_min`, or of `feed::LOST_AT_A_GO` messages each `feed::PAUSE` if they have a
 //! wrong size. A bell that rings [`MOST_VAIN`] times without a message ends its channel, as does an
 //! inconsistent ring.
 
