@@ -18,11 +18,11 @@ use punctual_model::{Duration, Instant};
 /// let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
 /// let spacing = Duration::from_millis(10);
 /// let mut judge = Judge::default();
-/// Published at 103, and found by a look at 105 after one at 100.
+/// // Published at 103, and found by a look at 105 after one at 100.
 /// assert_eq!(judge.arrival(spacing, at(100), at(105), at(103)), at(103));
 /// // The next one counts no earlier than its contract allows.
 /// assert_eq!(judge.arrival(spacing, at(105), at(106), at(105)), at(113));
-/// An impossible time is not accepted.
+/// // An impossible time is not accepted.
 /// assert_eq!(judge.arrival(spacing, at(200), at(205), at(7)), at(200));
 /// assert_eq!(judge.arrival(spacing, at(300), at(305), at(999)), at(305));
 /// ```

@@ -30,7 +30,7 @@ pub struct Received {
 /// use punctual_channel::client::{Attach as _, Geometry, ReceiveError, Receiving};
 /// use punctual_channel::rings::{Puts, server::Made};
 ///
-/// The broker does this; here we do it ourselves.
+/// // The broker does this; here we do it ourselves.
 /// let geometry = Geometry::new(8, 1_472)?;
 /// let (made, passed) = Made::<Puts>::new(geometry, 0)?;
 /// let mut receiving = Receiving::map(passed, geometry)?;

@@ -21,7 +21,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 /// use punctual_channel::client::{Attach as _, Geometry, Sending};
 /// use punctual_channel::rings::{Takes, server::Made};
 ///
-/// The broker does this; here we do it ourselves.
+/// // The broker does this; here we do it ourselves.
 /// let geometry = Geometry::new(8, 1_472)?;
 /// let (made, passed) = Made::<Takes>::new(geometry, 0)?;
 /// let mut sending = Sending::map(passed, geometry)?;

@@ -34,7 +34,7 @@ impl<To> FarEnd<To> for Vec<(Instant, To, Vec<u8>)> {
 /// use punctual_model::channel::Link;
 /// use punctual_model::{Duration, Instant};
 ///
-/// 100 ns a packet and 1 ns a byte; up to 1,500 bytes; no queue.
+/// // 100 ns a packet and 1 ns a byte; up to 1,500 bytes; no queue.
 /// let link = Link::new(Duration::from_nanos(100), 1)?;
 /// let mut device = NullDevice::new(link, 1_500, Duration::ZERO, ());
 /// let packet = Packet { head: b"head", piece: Piece::Bytes(&[0; 96]) };

@@ -150,7 +150,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     /// # impl Handler for Sender {
     /// #     fn iterate(&mut self, _: Instant, pdus: u32) -> u32 { pdus }
     /// # }
-    /// Nothing is drained before the end: the events of a whole run are kept.
+    /// // Nothing is drained before the end: the events of a whole run are kept.
     /// let upcalls: Upcalls<Sender> = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1))
     ///     .with_event_room(1 << 18);
     /// ```
