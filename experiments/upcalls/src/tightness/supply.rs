@@ -6,8 +6,8 @@
 //! others come late; one to whom it is promised in *every window* of length Y only Y − X.
 
 use punctual_analysis::Steps;
-use punctual_analysis::supply::bound::{Guarantee, Supply};
-use punctual_analysis::supply::inside::{Inside, fits_inside, least_budget};
+use punctual_analysis::supply::bound::{Guarantee, Inside, Supply};
+use punctual_analysis::supply::inside::{fits_inside, least_budget};
 use punctual_model::{Duration, Instant, Policy, Reservation, Service, Task};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::arrivals::Periodic;

@@ -90,7 +90,12 @@ impl Early {
     }
 
     /// Has the policer limit its datagrams to one each `share`, if the policer has room.
-    pub(super) fn police(&mut self, policer: &dyn EarlyPolicer, socket: &UdpSocket, share: Duration) {
+    pub(super) fn police(
+        &mut self,
+        policer: &dyn EarlyPolicer,
+        socket: &UdpSocket,
+        share: Duration,
+    ) {
         let Ok(flow) = socket.local_address() else { return };
         let spacing = self.spacing.max(share);
         // A portion may come at once, whatever the contract says about bursts.
@@ -117,7 +122,12 @@ impl Early {
 
     /// Adjusts the discarding to the observations. If the kernel refuses, it is tried again; until
     /// then the socket's buffer discards.
-    pub(super) fn look(&mut self, socket: &UdpSocket, policer: Option<&dyn EarlyPolicer>, seen: Seen) {
+    pub(super) fn look(
+        &mut self,
+        socket: &UdpSocket,
+        policer: Option<&dyn EarlyPolicer>,
+        seen: Seen,
+    ) {
         let elapsed = seen.now.saturating_since(self.since);
         self.since = seen.now;
         let came = seen.read + seen.lost;
