@@ -1,42 +1,33 @@
 //! `punctual run`: unmodified programs under CPU reservations, one by hand or those of a contract.
 //!
-//! Reading order: [`start`] (which back end, and a program in it), [`granted`] (without privilege),
-//! [`halting`] (CPUs that do not halt), [`waiting`] (signals, ends), [`usage`] (what was used), then the
-//! two forms: [`one`], perhaps with a [`channel`], and [`contract`].
+//! [`punctual::run`] runs them; here is what can be typed, what is said meanwhile ([`notices`]) and at the end
+//! ([`text`]).
 
-mod channel;
-mod contract;
-mod granted;
-mod halting;
-mod not_started;
-mod one;
-mod places;
-mod plan;
-mod start;
-mod summary;
-mod table;
-mod traced;
-mod usage;
-mod waiting;
+mod notices;
+mod text;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
+use punctual::contract::Declared;
+use punctual::run::{
+    Compact, Error, NotStarted, Notice, Outcome as Ended, Prepared, Program, Ran, Reserve, Settings,
+};
 use punctual_broker::SOCKET;
-use punctual_channel::client::compact::Compact;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{Enforcement, Reservation};
+use serde::Serialize;
 
-use crate::exit::{Failure, Outcome};
+use crate::contract_file;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
+use crate::output;
 use crate::trace_file::TraceArgs;
-use start::Asked;
 
-/// The shells' code for a program that a signal killed (POSIX, Shell Command Language, 2.8.2).
-const KILLED_BY: i32 = 128;
+/// The shells' codes for what cannot be executed (POSIX, Shell Command Language, 2.8.2).
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
 
 const HELP: &str = "\
 Examples:
@@ -137,7 +128,7 @@ enum Manner {
     Quiet,
 }
 
-/// Who is to execute a reservation.
+/// What is to execute a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Wanted {
     /// A timetable; SCHED_DEADLINE where none can be followed and nothing asks for one.
@@ -150,9 +141,12 @@ enum Wanted {
 }
 
 impl Args {
-    /// Where to ask without privilege; none: nowhere.
-    fn broker(&self) -> Option<&Path> {
-        (!self.no_broker).then_some(&*self.broker)
+    fn settings(&self) -> Settings {
+        Settings {
+            broker: (!self.no_broker).then(|| self.broker.clone()),
+            awake: self.awake,
+            event_room: self.trace.event_room(),
+        }
     }
 
     fn manner(&self) -> Manner {
@@ -163,7 +157,7 @@ impl Args {
         }
     }
 
-    fn asked(&self, reservation: Reservation) -> Asked {
+    fn reserve(&self, reservation: Reservation) -> Reserve {
         let enforcement = match (self.soft, self.hard) {
             (true, _) => Some(Enforcement::Soft),
             (_, true) => Some(Enforcement::Hard),
@@ -174,19 +168,20 @@ impl Args {
             Wanted::Kernel => Some(Backend::Kernel),
             Wanted::Timetable => Some(Backend::Timetable),
         };
-        Asked { reservation, enforcement, backend, cpu: self.cpu }
+        Reserve { reservation, enforcement, backend, cpu: self.cpu }
     }
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
     match (args.reserve, &args.contract, args.command.split_first()) {
         (Some(reservation), None, Some((program, arguments))) => {
-            one::main(args, Some(args.asked(reservation)), program, arguments)
+            let reserve = Some(args.reserve(reservation));
+            one(args, Program { reserve, ..Program::new(program, arguments) })
         }
         (None, None, Some((program, arguments))) if args.channel.is_some() => {
-            one::main(args, None, program, arguments)
+            one(args, Program::new(program, arguments))
         }
-        (None, Some(file), None) => contract::main(args, file),
+        (None, Some(file), None) => contract(args, file),
         (Some(_), Some(word), None) => Err(Failure::bad_input(format!(
             "the program goes behind \"--\": punctual run --reserve 2ms/8ms -- {}",
             word.display()
@@ -212,14 +207,117 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
 }
 
-/// To standard error. The programs' own fate counts even where nobody listens.
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+fn one(args: &Args, program: Program) -> Outcome {
+    let program = Program { channel: args.channel.clone(), ..program };
+    let name = program.program.to_string_lossy().into_owned();
+    let tell = &mut |notice: &Notice<'_>| notices::tell(notice, args.manner());
+    let prepared = match Prepared::program(program, args.settings(), tell) {
+        Ok(prepared) => prepared,
+        Err(error) => return not_run(error),
+    };
+    let ended = match prepared.run(args.trace.of_live_run("")?, tell) {
+        Ok(ended) => ended,
+        Err(error) => return not_run(error),
+    };
+    let Some(ran) = ended.commands.first() else { return Ok(Exit::Kept) };
+    match args.manner() {
+        Manner::Json => say(&line(&One { ran, awake_cpus: &ended.awake_cpus })),
+        Manner::Text => say(&format!("punctual: {}", text::sentence(&name, &ran.used))),
+        Manner::Quiet => say_broken(ran),
+    }
+    Ok(Exit::OfProgram(ended.code()))
 }
 
-/// As a shell gives it.
-fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| KILLED_BY + signal));
-    // Linux gives 0 to 255 and signals 1 to 64.
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+/// What became of one program, and what was done for it besides.
+#[derive(Serialize)]
+struct One<'a> {
+    #[serde(flatten)]
+    ran: &'a Ran,
+    /// Empty: it was not asked for.
+    awake_cpus: &'a [usize],
+}
+
+fn contract(args: &Args, file: &Path) -> Outcome {
+    let Declared { contract, text: declared, .. } = contract_file::read(file)?;
+    let host = args.profile.choose()?.host;
+    let tell = &mut |notice: &Notice<'_>| notices::tell(notice, args.manner());
+    let prepared = match Prepared::contract(&contract, &host, &args.only, args.settings(), tell) {
+        Ok(prepared) => prepared,
+        Err(error) => return not_prepared(args, file, error),
+    };
+    if args.dry_run {
+        let plan = match prepared.plan() {
+            Ok(plan) => plan,
+            Err(error) => return not_run(error),
+        };
+        // Cannot fail: no map with keys that are not text, no writer.
+        let json = || serde_json::to_string_pretty(&plan).unwrap_or_default();
+        let page = if args.json { json() } else { text::plan(&plan) };
+        output::print(&(page + "\n"))?;
+        return Ok(Exit::Kept);
+    }
+    let ended = match prepared.run(args.trace.of_live_run(&declared)?, tell) {
+        Ok(ended) => ended,
+        Err(error) => return not_run(error),
+    };
+    report(args, &ended);
+    Ok(Exit::OfProgram(ended.code()))
+}
+
+fn report(args: &Args, ended: &Ended) {
+    match args.manner() {
+        Manner::Json => return say(&line(ended)),
+        Manner::Text => say(&text::table(ended)),
+        Manner::Quiet => {}
+    }
+    ended.commands.iter().for_each(say_broken);
+}
+
+/// Says that a promise was broken, if it was.
+fn say_broken(ran: &Ran) {
+    if let Some(broken) = ran.used.reserved.as_ref().and_then(text::broken) {
+        let name = ran.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        say(&format!("punctual: {name}{broken}"));
+    }
+}
+
+/// Says why the programs of a contract could not be prepared.
+fn not_prepared(args: &Args, file: &Path, error: Error) -> Outcome {
+    let file = file.display();
+    match error {
+        Error::NoCommand => Err(Failure::bad_input(format!(
+            "{file}: names no program to start; add a [[command]] (docs/contract.md), or only admit \
+             it: punctual admit {file}"
+        ))),
+        Error::UnknownCommand { .. } => Err(Failure::bad_input(format!("{file}: {error}"))),
+        Error::NotAdmitted(refusal) => {
+            say(&if args.json {
+                serde_json::json!({ "admitted": false, "refusal": refusal.to_string() }).to_string()
+            } else {
+                format!("{refusal}\nthe numbers: punctual admit {file}")
+            });
+            Ok(Exit::Refused)
+        }
+        other => not_run(other),
+    }
+}
+
+/// Says why programs were not run. One that cannot be executed has the shells' codes.
+fn not_run(error: Error) -> Outcome {
+    let Error::NotStarted { why: NotStarted::Program { error: why, .. }, .. } = &error else {
+        return Err(error.into());
+    };
+    say(&format!("punctual: {error}"));
+    let is_not_found = matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    Ok(Exit::OfProgram(if is_not_found { NOT_FOUND } else { NOT_EXECUTABLE }))
+}
+
+fn line(value: &impl Serialize) -> String {
+    // Cannot fail: no map with keys that are not text, no writer.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Says something on standard error. The programs' own fate counts even where nobody listens.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_linux::clock;
 use punctual_observe::{Existing, RecordError, Recorder, run_here, run_in_virtual_time};
-use punctual_trace::Event;
 use punctual_trace::file::Run;
+
+pub use punctual::trace::{Beside, refused};
 
 use crate::exit::{Failure, complain};
 
@@ -52,75 +52,9 @@ impl TraceArgs {
     }
 }
 
-/// A trace beside what matters more: an error of writing ends the trace at once, and is a failure only
-/// when all is over.
-pub struct Beside {
-    recorder: Option<Recorder>,
-    /// What goes on, in words.
-    others: &'static str,
-    lost: u64,
-    failed: Option<RecordError>,
-}
-
-impl Beside {
-    /// Makes it of a recorder, if a trace is asked for.
-    pub fn new(recorder: Option<Recorder>, others: &'static str) -> Self {
-        Self { recorder, others, lost: 0, failed: None }
-    }
-
-    /// Returns whether anything is written.
-    pub fn is_on(&self) -> bool {
-        self.recorder.is_some()
-    }
-
-    /// Writes what happened since the last call; `lost` is how many events were lost since the beginning.
-    pub fn events(&mut self, events: &[Event], lost: u64) {
-        let more = lost - self.lost;
-        self.lost = lost;
-        if !events.is_empty() || more > 0 {
-            self.write(|recorder| {
-                recorder.events(events)?;
-                recorder.lost(clock::now(), more)
-            });
-        }
-    }
-
-    /// Writes something else.
-    pub fn write(&mut self, with: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
-        if let Some(recorder) = &mut self.recorder
-            && let Err(error) = with(recorder)
-        {
-            complain(format_args!("{error}; {} go on without a trace", self.others));
-            (self.recorder, self.failed) = (None, Some(error));
-        }
-    }
-
-    /// Returns itself, unless something could not be written so far.
-    pub fn checked(self) -> Result<Self, Failure> {
-        match self.failed {
-            Some(error) => Err(refused(error)),
-            None => Ok(self),
-        }
-    }
-
-    /// Ends the file: all is over.
-    pub fn end(mut self) -> Result<(), Failure> {
-        if let Some(recorder) = self.recorder.take() {
-            self.failed = recorder.end(clock::now()).err();
-        }
-        self.failed.map_or(Ok(()), |error| Err(refused(error)))
-    }
-}
-
-/// Makes a failure of an error of writing: a bad name is the caller's, a full file system the host's.
-pub fn refused(error: RecordError) -> Failure {
-    match error {
-        RecordError::IsThere { .. } => Failure::bad_input(error),
-        RecordError::Write { error: ref why, .. } => match why.kind() {
-            std::io::ErrorKind::NotFound
-            | std::io::ErrorKind::IsADirectory
-            | std::io::ErrorKind::NotADirectory => Failure::bad_input(error),
-            _ => Failure::cannot_here(error),
-        },
+/// Says on standard error that a trace ended early, if it did, and that `others` go on.
+pub fn complain_of(stopped: Option<&RecordError>, others: &str) {
+    if let Some(error) = stopped {
+        complain(format_args!("{error}; {others} go on without a trace"));
     }
 }

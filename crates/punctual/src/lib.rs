@@ -9,6 +9,7 @@
 //! - [`doctor`]: tries what this host can promise, and says what to change.
 //! - [`explore`]: finds what else would fit.
 //! - [`fit`]: proposes a reservation for a program that it watches.
+//! - [`run`]: runs programs under reservations.
 //! - [`why`]: says why jobs were late.
 //! - [`trace`]: reads trace files.
 //! - [`model`], [`analysis`]: the types of contracts, and what fits together.
@@ -39,6 +40,7 @@ mod failure;
 pub mod fit;
 pub mod host;
 pub mod program;
+pub mod run;
 pub mod trace;
 pub mod why;
 

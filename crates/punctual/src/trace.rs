@@ -1,5 +1,7 @@
 //! Reads trace files: subjects are numbered from 0 in the order in which the file names them, and what was lost or
-//! damaged is said once.
+//! damaged is said once. Writes them beside what matters more ([`Beside`]).
+
+mod beside;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,6 +13,9 @@ use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::constraint::Asked;
 use punctual_trace::file::{Block, Damage, Gap, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
+
+pub use beside::{Beside, refused};
+pub use punctual_observe::{RecordError, Recorder};
 
 use crate::Failure;
 

@@ -159,7 +159,7 @@ pub fn of_trace(path: &Path) -> Result<OfTrace, Failure> {
             Entry::Verdict(verdict) => by_kernel.push(verdict),
             Entry::End(at) => checker.end(at),
         }
-        Ok(())
+        Ok::<_, Failure>(())
     })?;
     let explained: BTreeSet<JobId> = by_kernel.iter().map(|one| one.late.job).collect();
     let late = checker.take_late().into_iter().filter(|late| !explained.contains(&late.job));

@@ -203,7 +203,7 @@ pub(crate) fn main(
     let ended = clock::now();
     let left = stopped.unfinished.iter().flat_map(|left| Event::dropped(*left, ended));
     stopped.events.extend(left);
-    traced.events(&stopped.events, stopped.events_lost);
+    traced::events(&mut traced, &stopped.events, stopped.events_lost);
     // The ttys go with the driver.
     drop(stopped);
     output::print(&accounts.tell(now, &told))?;
@@ -238,7 +238,7 @@ struct Accounts {
 impl Accounts {
     fn take(&mut self, running: &mut Running<Driver>, traced: &mut Beside) {
         let events: Vec<Event> = running.drain().collect();
-        traced.events(&events, running.events_lost());
+        traced::events(traced, &events, running.events_lost());
         for notice in running.notices() {
             match notice.kind {
                 NoticeKind::Overrun { jobs, .. } => self.late += jobs,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use punctual_frontend::exit::Failure;
-use punctual_frontend::trace_file::{Beside, TraceArgs};
+use punctual_frontend::trace_file::{Beside, TraceArgs, complain_of, refused};
 use punctual_linux::park::Park;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, JobId};
@@ -18,10 +18,16 @@ use crate::modems::PERIOD;
 const WRITES: Duration = Duration::from_millis(200);
 
 /// The trace file of a driver, if one is asked for: there from here on, with its only subject.
-pub(crate) fn file_of(recorder: Option<Recorder>, driver: &Subject) -> Result<Beside, Failure> {
-    let mut traced = Beside::new(recorder, "the modems");
-    traced.write(|recorder| recorder.subject(0, driver));
-    traced.checked()
+pub(crate) fn file_of(mut recorder: Option<Recorder>, driver: &Subject) -> Result<Beside, Failure> {
+    if let Some(recorder) = &mut recorder {
+        recorder.subject(0, driver).map_err(refused)?;
+    }
+    Ok(Beside::new(recorder))
+}
+
+/// Writes what happened since the last call; `lost` is how many events were lost since the beginning.
+pub(crate) fn events(traced: &mut Beside, events: &[Event], lost: u64) {
+    complain_of(traced.events(events, lost), "the modems");
 }
 
 /// Tells of the services of a driver that is a thread of this process.
@@ -122,8 +128,8 @@ fn write(mut traced: Beside, mut told: Consumer<Event>, ends: &Park) -> Result<(
     loop {
         // Looked at first: what was put in before it was told is written.
         let is_last = ends.is_woken();
-        let events: Vec<Event> = std::iter::from_fn(|| told.pop()).collect();
-        traced.events(&events, told.lost());
+        let happened: Vec<Event> = std::iter::from_fn(|| told.pop()).collect();
+        events(&mut traced, &happened, told.lost());
         if is_last {
             return traced.end();
         }

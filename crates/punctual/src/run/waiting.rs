@@ -6,50 +6,50 @@ use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked, Caught, Signal};
 use punctual_model::Duration;
 
+use super::account::Used;
+use super::meanwhile::Traced;
 use super::start::Running;
-use super::traced::Traced;
-use super::usage::Ran;
-use super::{Manner, say};
+use super::{Notice, Observer};
 
-/// How long programs may take to stop before we stop too, as the terminal waits for us.
+/// So long programs may take to stop before we stop too, as the terminal waits for us.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// How often the broker is listened to, where it granted something, and a trace written.
+/// The broker is listened to so often, where it granted something, and a trace written.
 const LISTENING: Duration = Duration::from_millis(250);
 
-/// How long programs that were asked to end may take.
+/// So long programs that were asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What killed programs may take, and what they leave behind.
+/// So long killed programs may take, and what they leave behind.
 const DYING: Duration = Duration::from_secs(5);
 
 /// Waits for the ends of all and passes signals on. Each loses its reservation with its first
-/// process. In the order in which they came.
+/// process. Returns them in the order in which they came.
 pub(super) fn until_all_have_ended(
     running: Vec<Running>,
     signals: &Blocked,
-    manner: Manner,
     traced: &mut Traced,
-) -> io::Result<Vec<Ran>> {
+    observer: &mut Observer<'_>,
+) -> io::Result<Vec<Used>> {
     let mut live: Vec<Option<Running>> = running.into_iter().map(Some).collect();
-    let mut ran: Vec<Option<Ran>> = live.iter().map(|_| None).collect();
+    let mut used: Vec<Option<Used>> = live.iter().map(|_| None).collect();
     loop {
-        for (of, end) in live.iter_mut().zip(&mut ran) {
+        for (of, end) in live.iter_mut().zip(&mut used) {
             if let Some(running) = of.as_mut()
                 && let Some(ended) = process::poll(&running.child)?
             {
                 // What came before the end.
-                running.told.iter_mut().for_each(|told| told.hear(manner));
-                *end = Some(Ran::of(running, ended));
+                running.told.iter_mut().for_each(|told| told.hear(observer));
+                *end = Some(Used::of(running, ended));
                 *of = None;
             }
         }
         if live.iter().all(Option::is_none) {
-            return Ok(ran.into_iter().flatten().collect());
+            return Ok(used.into_iter().flatten().collect());
         }
-        match next(&mut live, signals, manner, traced)? {
-            Caught::Stop { from_terminal } => pause(&live, signals, from_terminal)?,
-            other => pass_on(&live, other)?,
+        match next(&mut live, signals, traced, observer)? {
+            Caught::Stop { from_terminal } => pause(&live, signals, from_terminal, observer)?,
+            other => pass_on(&live, other, observer)?,
         }
     }
 }
@@ -58,16 +58,16 @@ pub(super) fn until_all_have_ended(
 fn next(
     live: &mut [Option<Running>],
     signals: &Blocked,
-    manner: Manner,
     traced: &mut Traced,
+    observer: &mut Observer<'_>,
 ) -> io::Result<Caught> {
     loop {
         let mut listens = false;
         for told in live.iter_mut().flatten().filter_map(|running| running.told.as_mut()) {
-            told.hear(manner);
+            told.hear(observer);
             listens |= told.revoked().is_none();
         }
-        traced.turn();
+        traced.turn(observer);
         if !listens && !traced.is_on() {
             return signals.wait().map_err(io::Error::other);
         }
@@ -78,35 +78,41 @@ fn next(
     }
 }
 
-fn pass_on(live: &[Option<Running>], caught: Caught) -> io::Result<()> {
+fn pass_on(
+    live: &[Option<Running>],
+    caught: Caught,
+    observer: &mut Observer<'_>,
+) -> io::Result<()> {
     match caught {
         // What the terminal sends, it has sent to the programs as well.
         Caught::Child | Caught::Sent { from_terminal: true, .. } | Caught::Stop { .. } => Ok(()),
-        Caught::Sent { signal, .. } => send(live, signal),
+        Caught::Sent { signal, .. } => send(live, signal, observer),
     }
 }
 
-/// Cannot miss: each child is ours until `poll` has reaped it. A program that has become another
-/// user's (set-user-id) may not be told anything; it goes on, and so do we.
-fn send(live: &[Option<Running>], signal: Signal) -> io::Result<()> {
+/// Sends a signal to each program. It cannot miss: each child is ours until `poll` has reaped it. A program that has
+/// become another user's (set-user-id) may not be told anything; it goes on, and so do we.
+fn send(live: &[Option<Running>], signal: Signal, observer: &mut Observer<'_>) -> io::Result<()> {
     live.iter().flatten().try_for_each(|running| match process::send(&running.child, signal) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            say(&format!(
-                "punctual: signal {} was not passed on to process {}, which belongs to another user",
-                signal.as_raw(),
-                running.child.id()
-            ));
+            let (signal, process) = (signal.as_raw(), running.child.id());
+            observer(&Notice::SignalNotPassedOn { signal, process });
             Ok(())
         }
         sent => sent,
     })
 }
 
-/// Job control: the programs stop first, then we do; and go on when we are told to. While we are
-/// stopped nobody follows the timetables.
-fn pause(live: &[Option<Running>], signals: &Blocked, from_terminal: bool) -> io::Result<()> {
+/// Does job control: the programs stop first, then we do; and go on when we are told to. While we are
+/// stopped no timetable is followed.
+fn pause(
+    live: &[Option<Running>],
+    signals: &Blocked,
+    from_terminal: bool,
+    observer: &mut Observer<'_>,
+) -> io::Result<()> {
     if !from_terminal {
-        send(live, Signal::TSTP)?;
+        send(live, Signal::TSTP, observer)?;
     }
     let until = clock::now() + STOPPING;
     let still = || {
@@ -120,27 +126,33 @@ fn pause(live: &[Option<Running>], signals: &Blocked, from_terminal: bool) -> io
     while !still()? {
         match signals.wait_until(until).map_err(io::Error::other)? {
             None => break,
-            Some(Caught::Sent { signal: Signal::CONT, .. }) => return send(live, Signal::CONT),
-            Some(other) => pass_on(live, other)?,
+            Some(Caught::Sent { signal: Signal::CONT, .. }) => {
+                return send(live, Signal::CONT, observer);
+            }
+            Some(other) => pass_on(live, other, observer)?,
         }
     }
     // SIGCONT ends this, and waits to be passed on.
     signals.stop().map_err(io::Error::other)
 }
 
-/// Ends programs whose companion could not be started: asks, waits, kills, with all they made.
-pub(super) fn end(running: Vec<Running>, signals: &Blocked) -> io::Result<()> {
+/// Ends programs whose companion could not be started, with all they made: asks, waits, kills.
+pub(super) fn end(
+    running: Vec<Running>,
+    signals: &Blocked,
+    observer: &mut Observer<'_>,
+) -> io::Result<()> {
     let mut live: Vec<Option<Running>> = running.into_iter().map(Some).collect();
-    send(&live, Signal::TERM)?;
+    send(&live, Signal::TERM, observer)?;
     // A program that was stopped would not hear it.
-    send(&live, Signal::CONT)?;
+    send(&live, Signal::CONT, observer)?;
     let until = clock::now() + GRACE;
     while reap(&mut live)? > 0 {
         if signals.wait_until(until).map_err(io::Error::other)?.is_none() {
             break;
         }
     }
-    send(&live, Signal::KILL)?;
+    send(&live, Signal::KILL, observer)?;
     let until = clock::now() + DYING;
     while reap(&mut live)? > 0 && clock::now() < until {
         clock::sleep(Duration::from_millis(1));
@@ -148,7 +160,7 @@ pub(super) fn end(running: Vec<Running>, signals: &Blocked) -> io::Result<()> {
     Ok(())
 }
 
-/// How many are left. Of those that have ended, what they left behind is killed.
+/// Kills what those that have ended left behind. Returns how many have not.
 fn reap(live: &mut [Option<Running>]) -> io::Result<usize> {
     for of in live.iter_mut() {
         if let Some(running) = of.as_ref()

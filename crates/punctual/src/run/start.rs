@@ -1,62 +1,62 @@
 //! One program, from what is asked to a running process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use punctual_analysis::supply::together::Wanted;
-use punctual_broker::client;
+use punctual_broker::client::{self, Broker};
+use punctual_broker::grant::GrantId;
+use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked};
-use punctual_linux::{clock, sched::KernelLimits};
+use punctual_linux::sched::{self, Class, KernelLimits, SchedError};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation};
 use punctual_runtime::reservation::{self as held, Choice, Held, Kind, Room, Wish};
 
-use super::granted::{Through, Told, missing_privilege, through};
-use super::not_started::NotStarted;
+use super::Reserve;
+use super::error::NotStarted;
+use super::meanwhile::Told;
 use super::places::Places;
-
-/// What a program is to run under.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) reservation: Reservation,
-    /// `None`: soft where a timetable holds it.
-    pub(super) enforcement: Option<Enforcement>,
-    /// `None`: whatever serves it best.
-    pub(super) backend: Option<Backend>,
-    pub(super) cpu: Option<usize>,
-}
+use crate::Failure;
 
 /// What a program runs under.
-#[derive(Clone, Debug)]
-pub(super) struct Terms {
-    pub(super) reservation: Reservation,
-    pub(super) enforcement: Enforcement,
-    /// By which back end, and why.
-    pub(super) choice: Choice,
-    /// The one CPU it runs on; `None`: any.
-    pub(super) cpu: Option<usize>,
-    /// Who grants it, if we may not take it ourselves.
-    pub(super) broker: Option<Through>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How much, how often.
+    pub reservation: Reservation,
+    /// Whether it may run outside its budget.
+    pub enforcement: Enforcement,
+    /// What executes the reservation, and why that does.
+    pub choice: Choice,
+    /// The one CPU it runs on; none: any.
+    pub cpu: Option<usize>,
+    /// The broker that grants it; none: this process takes it by its own right.
+    pub broker: Option<Through>,
 }
 
 impl Terms {
-    /// A line for a person.
-    pub(super) fn text(&self) -> String {
-        let Self { reservation, enforcement, choice: Choice { backend, because }, .. } = self;
-        let by = match backend {
-            Backend::Kernel => "by the kernel, for the first thread",
-            Backend::Timetable => "by a timetable, for all that it starts",
-        };
-        let on = self.cpu.map_or(String::new(), |cpu| format!(", on CPU {cpu}"));
-        format!("{reservation}, {}, {by}{on}: {because}", enforcement.name())
+    /// Returns what a timetable is asked for, if one is to hold it.
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        // A CPU that is none is refused by its number.
+        let cpu = self.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
+        (self.choice.backend == Backend::Timetable).then_some((self.reservation, cpu))
     }
+}
+
+/// The broker through which a program has its reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Through {
+    /// Where the broker listens.
+    pub path: PathBuf,
+    /// The grant; none before the program was started.
+    pub grant: Option<GrantId>,
 }
 
 /// A program that runs.
 pub(super) struct Running {
     pub(super) child: Child,
-    /// `None`: as an ordinary program.
+    /// None: it is an ordinary program.
     pub(super) terms: Option<Terms>,
     /// Only with a timetable.
     pub(super) held: Option<Held>,
@@ -69,7 +69,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// The one CPU it runs on; `None`: any.
+    /// Returns the one CPU it runs on; none: any.
     pub(super) fn cpu(&self) -> Option<usize> {
         self.terms.as_ref().and_then(|terms| terms.cpu)
     }
@@ -78,13 +78,13 @@ impl Running {
 /// What the kernel's reservation does not hold.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
-/// Which back end, and on what terms. Without privilege the broker at `broker` is to grant it.
+/// Chooses the back end and the terms. Without privilege the broker at `broker` is to grant it.
 pub(super) fn terms(
-    asked: Asked,
+    asked: Reserve,
     places: &mut Places,
     broker: Option<&Path>,
 ) -> Result<Terms, NotStarted> {
-    let Asked { reservation, enforcement, backend, cpu } = asked;
+    let Reserve { reservation, enforcement, backend, cpu } = asked;
     if backend == Some(Backend::Kernel) {
         let because = match (enforcement, cpu) {
             (Some(Enforcement::Soft), _) => {
@@ -98,7 +98,7 @@ pub(super) fn terms(
             }
             _ => Ok("it was asked for"),
         };
-        let because = because.map_err(|why| NotStarted::BadInput(why.to_owned()))?;
+        let because = because.map_err(Failure::bad_input)?;
         let granted = match missing_privilege() {
             Some(refused) => Some(through(broker, &refused.to_string())?),
             None => None,
@@ -133,20 +133,21 @@ pub(super) fn terms(
                     Ok(by_kernel(reservation, &no, Some(granted)))
                 }
                 (true, None) if facts.deadline.is_ok() => Ok(by_kernel(reservation, &no, None)),
-                (false, Some(_)) if broker.is_some() => Err(NotStarted::CannotHere(format!(
+                (false, Some(_)) if broker.is_some() => Err(Failure::CannotHere(format!(
                     "{no}; without privilege the broker could grant SCHED_DEADLINE, to the first \
                      thread alone, hard and on any CPU: ask for --backend kernel (in a contract for \
                      backend = \"kernel\" and enforcement = \"hard\")"
-                ))),
-                _ => Err(NotStarted::CannotHere(no)),
+                ))
+                .into()),
+                _ => Err(Failure::CannotHere(no).into()),
             }
         }
     }
 }
 
-/// Whether nothing was asked for that SCHED_DEADLINE could not do for the first thread.
-fn first_thread_will_do(asked: Asked) -> bool {
-    let Asked { reservation, enforcement, backend, cpu } = asked;
+/// Returns whether nothing was asked for that SCHED_DEADLINE could not do for the first thread.
+fn first_thread_will_do(asked: Reserve) -> bool {
+    let Reserve { reservation, enforcement, backend, cpu } = asked;
     let fits = KernelLimits::read().check(reservation).is_ok();
     backend.is_none() && enforcement.is_none() && cpu.is_none() && fits
 }
@@ -163,16 +164,37 @@ fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -
     Terms { reservation, enforcement, choice: Choice { backend, because }, cpu: None, broker }
 }
 
-/// What a timetable is asked for, if one is to hold it.
-pub(super) fn wanted(terms: &Terms) -> Option<Wanted> {
-    // A CPU that is none is refused by its number.
-    let cpu = terms.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
-    (terms.choice.backend == Backend::Timetable).then_some((terms.reservation, cpu))
+/// Returns why this process may not use SCHED_DEADLINE, if the reason is one that the broker is there for.
+fn missing_privilege() -> Option<SchedError> {
+    let reservation: Reservation = "1ms/100ms".parse().ok()?;
+    let tried = sched::try_out(Class::Deadline { reservation, reset_on_fork: true });
+    let privilege = |refused: &SchedError| {
+        matches!(refused, SchedError::NoDeadlinePrivilege | SchedError::Forbidden)
+    };
+    tried.err().filter(privilege)
 }
 
-/// Starts what `make` makes. It is under its reservation before it executes the program: in the `room` that was made
-/// for it where a timetable holds it ([`wanted`]).
+/// Finds the broker at `path`, if one answers there; else says what is missing (`refused`), and both ways to get it.
+fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
+    let Some(path) = path else {
+        return Err(Failure::CannotHere(format!(
+            "{refused}; or let the broker grant it: leave --no-broker out (docs/broker.md)"
+        ))
+        .into());
+    };
+    match Broker::connect_to(path) {
+        Ok(_) => Ok(Through { path: path.to_owned(), grant: None }),
+        Err(no) => Err(Failure::CannotHere(format!(
+            "{refused}; or let the broker grant it (docs/broker.md), and there is none to ask: {no}"
+        ))
+        .into()),
+    }
+}
+
+/// Starts what `make` makes, which people call `name`. It is under its reservation before it executes the program: in
+/// the `room` that was made for it where a timetable holds it ([`Terms::wanted`]).
 pub(super) fn start(
+    name: Option<&str>,
     make: &dyn Fn() -> Command,
     terms: Option<Terms>,
     room: Option<Room>,
@@ -203,7 +225,7 @@ pub(super) fn start(
             let grant = spawned.granted.id();
             through.grant = Some(grant);
             terms.choice.because = format!("granted by the broker, grant {grant}; {OUTSIDE}");
-            let (child, told) = Told::of(spawned, through.path.clone(), reservation);
+            let (child, told) = Told::of(spawned, name, through.path.clone(), reservation);
             Ok(Running {
                 child,
                 terms: Some(terms),

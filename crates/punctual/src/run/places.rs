@@ -11,9 +11,8 @@ use punctual_runtime::reservation::{
     Choice, Facts, Held, Refused, Reservations, Room, Settings, StartError,
 };
 
-use punctual::host;
-
-use crate::host_profile::note;
+use super::{Notice, Observer};
+use crate::host;
 
 /// The timetables of this process.
 pub(super) struct Places {
@@ -26,13 +25,12 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// On the CPUs that this process may use, from the last to the first, with slots as much longer
-    /// as was measured on this host.
-    /// Of what happens `event_room` events a CPU are kept for a trace.
-    pub(super) fn new(event_room: usize) -> Self {
+    /// Begins with the CPUs that this process may use, from the last to the first, and with slots as much longer
+    /// as was measured on this host. Of what happens `event_room` events a CPU are kept for a trace.
+    pub(super) fn new(event_room: usize, observer: &mut Observer<'_>) -> Self {
         let settings = Settings::default().with_event_room(event_room);
         let (measured, notes) = host::measured_here();
-        note(&notes);
+        notes.iter().for_each(|note| observer(&Notice::Profile(note)));
         let settings = match measured {
             Some(calibration) => settings.for_host(&calibration),
             None => settings,
@@ -40,7 +38,7 @@ impl Places {
         Self { settings, facts: None, by_cpu: Vec::new(), locked: None }
     }
 
-    /// What this host can do, found out once.
+    /// Returns what this host can do, found out once.
     pub(super) fn facts(&mut self) -> &Facts {
         self.facts.get_or_insert_with(|| Facts::probe(&self.settings))
     }
@@ -130,12 +128,12 @@ impl Places {
         Ok(&self.by_cpu[at].1)
     }
 
-    /// The timetables that are followed.
+    /// Returns the timetables that are followed.
     pub(super) fn timetables(&self) -> Vec<Reservations> {
         self.by_cpu.iter().map(|(_, on)| on.clone()).collect()
     }
 
-    /// A CPU on which nothing is held is everybody's: its dispatcher ends.
+    /// Gives a CPU on which nothing is held back to all: its dispatcher ends.
     fn leave(&mut self, cpu: usize) {
         self.by_cpu.retain(|(at, on)| *at != cpu || on.taken().iter().any(|(_, ppm)| *ppm > 0));
     }

@@ -1,5 +1,4 @@
-//! `--channel`, and `channel` of a command: a program's datagrams to one destination through a channel of
-//! the broker's.
+//! A program's datagrams to one destination through a channel of the broker's.
 //!
 //! The program itself asks for it, with its first datagram and by way of a library that is loaded before
 //! the C library: so the channel is its own, and ends with it. Here it is found out whether that could
@@ -15,12 +14,14 @@ use punctual_broker::want::WantedChannel;
 use punctual_channel::client::compact::Compact;
 use punctual_model::{self as model, Contract};
 
-use super::not_started::NotStarted;
+use super::Program;
+use super::error::NotStarted;
+use crate::Failure;
 
-/// What has a program's datagrams taken.
+/// The library that takes a program's datagrams.
 const LIBRARY: &str = "libpunctual_udp.so";
 
-/// Where it is beside our own program: as cargo builds it, and as it is installed.
+/// The places where it is, from our own program: as cargo builds it, and as it is installed.
 const PLACES: [&str; 2] = ["", "../lib"];
 
 /// The environment of a program with a channel.
@@ -37,25 +38,28 @@ impl Trial {
     }
 }
 
-/// What the program must be given; and the channel on trial, where it is known where it leads.
+/// Finds out what a program must be given for its channel, and opens the channel on trial where it is known where it
+/// leads.
 pub(super) fn prepare(
+    program: &Program,
     asked: &Compact,
-    broker: &Path,
-    program: &str,
-    preload: Option<OsString>,
+    broker: Option<&Path>,
 ) -> Result<(Environment, Option<Trial>), NotStarted> {
+    let broker = broker.ok_or_else(|| {
+        Failure::bad_input(
+            "its channel comes from the broker alone; leave --no-broker out, or the command's channel",
+        )
+    })?;
     let library = library()?;
     let destination = destination(asked)?;
-    let trial = on_trial(asked, destination, broker, program)?;
+    let own = program.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
+    // What else it has loaded first; unless its own environment says, by ours.
+    let preload = own.map(|(_, value)| value.clone()).or_else(|| env::var_os("LD_PRELOAD"));
+    let trial = on_trial(asked, destination, broker, &program.program.to_string_lossy())?;
     Ok((environment(asked, destination, broker, &library, preload), trial))
 }
 
-/// What else the program has loaded first, by our own environment.
-pub(super) fn preloaded() -> Option<OsString> {
-    env::var_os("LD_PRELOAD")
-}
-
-/// The channel of a command, as it would be typed; none if it has none.
+/// Returns the channel of a command, as it would be typed; none if it has none.
 pub(super) fn of_command(command: &model::Command, contract: &Contract) -> Option<Compact> {
     // In range, with a way to somewhere, by the contract's validation.
     let channel = contract.channels.get(command.channel()?)?;
@@ -67,21 +71,6 @@ pub(super) fn of_command(command: &model::Command, contract: &Contract) -> Optio
         too_early: route.too_early,
         destination: route.address.clone(),
     })
-}
-
-/// A line for a person.
-pub(super) fn text(asked: &Compact, broker: &Path) -> String {
-    let to = match &asked.destination {
-        Some(to) => format!("to {to}"),
-        None => "to where it sends first".to_owned(),
-    };
-    let (traffic, bound) = (asked.traffic, asked.delay_bound);
-    let (bytes, spacing) = (traffic.max_message(), traffic.min_inter_arrival());
-    format!(
-        "datagrams {to} go through a channel: up to {bytes} bytes every {spacing}, each within {bound}; \
-         the broker at {} is asked with the first one",
-        broker.display()
-    )
 }
 
 fn environment(
@@ -105,30 +94,30 @@ fn environment(
     ])
 }
 
-/// The library, by a path that LD_PRELOAD can say: spaces and colons end one there (ld.so(8)).
+/// Finds the library, by a path that LD_PRELOAD can say: spaces and colons end one there (ld.so(8)).
 fn library() -> Result<PathBuf, NotStarted> {
-    let this = env::current_exe().map_err(|why| {
-        NotStarted::CannotHere(format!("cannot find out where {LIBRARY} is: {why}"))
-    })?;
+    let this = env::current_exe()
+        .map_err(|why| Failure::CannotHere(format!("cannot find out where {LIBRARY} is: {why}")))?;
     let beside = this.parent().unwrap_or(Path::new("/"));
     let mut places = PLACES.iter().map(|place| beside.join(place).join(LIBRARY));
     let found = places.find(|path| path.is_file()).ok_or_else(|| {
-        NotStarted::CannotHere(format!(
+        Failure::CannotHere(format!(
             "{LIBRARY}, which takes the program's datagrams, is neither in {0} nor in {0}/../lib: \
              build or install it there (cargo build --release --package punctual-interpose)",
             beside.display()
         ))
     })?;
     if found.to_string_lossy().contains([' ', ':']) {
-        return Err(NotStarted::CannotHere(format!(
+        return Err(Failure::CannotHere(format!(
             "{}: LD_PRELOAD takes no path with a space or a colon in it; install it elsewhere",
             found.display()
-        )));
+        ))
+        .into());
     }
     Ok(found)
 }
 
-/// Where to, looked up once for all processes of the program.
+/// Looks up where to, once for all processes of the program.
 fn destination(asked: &Compact) -> Result<Option<SocketAddr>, NotStarted> {
     let Some(to) = &asked.destination else { return Ok(None) };
     let to = to.to_string();
@@ -138,16 +127,15 @@ fn destination(asked: &Compact) -> Result<Option<SocketAddr>, NotStarted> {
         Ok(None) => "it has no address".to_owned(),
         Err(why) => why.to_string(),
     };
-    Err(NotStarted::CannotHere(format!(
-        "dest={to}: {why}; write an address, such as 192.0.2.7:4000"
-    )))
+    Err(Failure::CannotHere(format!("dest={to}: {why}; write an address, such as 192.0.2.7:4000"))
+        .into())
 }
 
 fn cannot(why: &dyn std::fmt::Display) -> NotStarted {
-    NotStarted::CannotHere(format!("the broker: {why}"))
+    Failure::CannotHere(format!("the broker: {why}")).into()
 }
 
-/// Asks for it: the program asks again, when this was given back.
+/// Asks for the channel: the program asks again, when this was given back.
 fn on_trial(
     asked: &Compact,
     destination: Option<SocketAddr>,
@@ -168,7 +156,7 @@ fn on_trial(
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
     let want = WantedChannel::of_line(name, asked, to);
     let granted = broker.open_channel(&want).map_err(|why| match why {
-        ChannelError::Refused(refused) => NotStarted::Refused(format!("the broker: {refused}")),
+        ChannelError::Refused(refused) => Failure::Refused(format!("the broker: {refused}")).into(),
         ChannelError::Client(why) => cannot(&why),
     })?;
     Ok(Some(Trial(broker, granted)))

@@ -1,0 +1,259 @@
+//! How programs would be started, how they ended and what they used, for a person.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use punctual::run::{Outcome, Plan, Planned, Ran, Reserved, Used};
+use punctual_model::command::Backend;
+use punctual_model::time::Service;
+
+use super::notices::taken_back;
+
+/// Says how programs would be started.
+pub(super) fn plan(plan: &Plan) -> String {
+    let mut rest = String::new();
+    for Planned { name, channel, .. } in &plan.commands {
+        if let (Some(name), Some(channel)) = (name, channel) {
+            rest += &format!("\n{name}: through a channel: {channel}");
+        }
+    }
+    rest.extend(plan.only_admitted.iter().flat_map(|line| ["\n", line]));
+    format!("{}{rest}\nadmitted; nothing was started", plan_table(plan))
+}
+
+fn plan_table(plan: &Plan) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["command", "reservation", "enforcement", "by", "CPU", "because"]);
+    // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
+    for Planned { name, terms, .. } in &plan.commands {
+        let (name, none) = (name.clone().unwrap_or_default(), || "-".to_owned());
+        table.add_row(match terms {
+            None => [name, none(), none(), none(), none(), "ordinary".into()],
+            Some(terms) => [
+                name,
+                terms.reservation.to_string(),
+                terms.enforcement.name().into(),
+                match terms.broker {
+                    Some(_) => "broker".into(),
+                    None => terms.choice.backend.name().into(),
+                },
+                terms.cpu.map_or("any".into(), |cpu| cpu.to_string()),
+                terms.choice.because.clone(),
+            ],
+        });
+    }
+    table
+}
+
+/// Says in a sentence how the program `name` ended and what it used.
+pub(super) fn sentence(name: &str, used: &Used) -> String {
+    let usage = used.usage;
+    let mut text = format!("{name} ran {} s", seconds(used.wall.as_secs_f64()));
+    match &used.reserved {
+        None => text += &format!(" and used {} s", seconds(used.exec_time.as_secs_f64())),
+        Some(reserved) => text += &of_reservation(reserved),
+    }
+    text += &format!(
+        "; switches: {} voluntary, {} involuntary",
+        usage.voluntary_switches, usage.involuntary_switches
+    );
+    match used.set_free {
+        0 => {}
+        1 => text += "; 1 process that it left behind goes on as an ordinary one",
+        more => text += &format!("; {more} processes that it left behind go on as ordinary ones"),
+    }
+    if let Some(broken) = used.reserved.as_ref().and_then(broken) {
+        text += &format!("; {broken}");
+    }
+    text
+}
+
+fn of_reservation(reserved: &Reserved) -> String {
+    let Reserved { terms, periods, offered, inside, outside, slots, .. } = reserved;
+    let (who, others) = match terms.choice.backend {
+        Backend::Kernel => ("its first thread", "its other threads and children "),
+        Backend::Timetable => ("it", ""),
+    };
+    let used = match (inside, reserved.percent()) {
+        (Some(inside), Some(percent)) => {
+            format!("{who} used {} s, {percent:.1} %", seconds(inside.as_secs_f64()))
+        }
+        _ => format!("{who} used an amount that the kernel keeps no account of"),
+    };
+    let slots = slots.map_or(String::new(), |slots| format!(", slots given: {slots}"));
+    let outside = outside.map_or(String::new(), |outside| {
+        format!(", and {others}{} s outside of it", seconds(outside.as_secs_f64()))
+    });
+    format!(
+        "; {used} of the {} s that {}, {}, offered (periods begun: {periods}{slots}){outside}",
+        seconds(offered.as_secs_f64()),
+        terms.reservation,
+        terms.enforcement.name(),
+    )
+}
+
+/// The first columns of [`table`] that are texts; the others are numbers.
+const TEXTS: usize = 4;
+
+/// Says in a row for each program how it ended and what it used.
+pub(super) fn table(outcome: &Outcome) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
+        "command",
+        "reservation",
+        "held by",
+        "ended",
+        "ran, s",
+        "used of it, s",
+        "of what was offered",
+        "outside, s",
+        "periods",
+        "slots",
+        "left behind",
+    ]);
+    for Ran { name, used, .. } in &outcome.commands {
+        let reserved = used.reserved.as_ref();
+        let time =
+            |of: Option<Service>| of.map_or("-".to_owned(), |time| seconds(time.as_secs_f64()));
+        let outside = match reserved {
+            None => Some(used.exec_time),
+            Some(reserved) => reserved.outside,
+        };
+        let percent = reserved.and_then(Reserved::percent);
+        let slots = reserved.and_then(|reserved| reserved.slots);
+        table.add_row([
+            name.clone().unwrap_or_default(),
+            reserved.map_or("-".into(), |reserved| {
+                let terms = &reserved.terms;
+                format!("{} {}", terms.reservation, terms.enforcement.name())
+            }),
+            reserved.map_or("-".into(), |reserved| {
+                let by = match reserved.terms.broker.as_ref().and_then(|through| through.grant) {
+                    Some(grant) => format!("broker, grant {grant}"),
+                    None => reserved.terms.choice.backend.name().to_owned(),
+                };
+                reserved.terms.cpu.map_or(by.clone(), |cpu| format!("{by}, CPU {cpu}"))
+            }),
+            ended(used.status),
+            seconds(used.wall.as_secs_f64()),
+            time(reserved.and_then(|reserved| reserved.inside)),
+            percent.map_or("-".into(), |percent| format!("{percent:.1} %")),
+            time(outside),
+            reserved.map_or("-".into(), |reserved| reserved.periods.to_string()),
+            slots.map_or("-".into(), |slots| slots.to_string()),
+            used.set_free.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(TEXTS) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// Says what must not pass in silence, if there is anything.
+pub(super) fn broken(reserved: &Reserved) -> Option<String> {
+    if let Some(why) = &reserved.revoked {
+        return Some(format!("{}; {why}", taken_back(reserved.terms.reservation)));
+    }
+    (reserved.failures > 0).then(|| {
+        format!(
+            "the kernel refused {} times to start or stop it: its control group was removed or has \
+             no real-time time (cpu.rt_runtime_us), or our rights were taken away, and the \
+             reservation was not kept",
+            reserved.failures
+        )
+    })
+}
+
+/// Says in two words how a process ended.
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// Says seconds to the millisecond.
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual::run::{Choice, Terms};
+    use punctual_linux::process::Usage;
+    use punctual_model::Duration;
+    use punctual_model::reservation::Enforcement;
+
+    fn used(inside_ms: u64, outside_ms: u64) -> Used {
+        let terms = Terms {
+            reservation: "2ms/8ms".parse().expect("valid"),
+            enforcement: Enforcement::Soft,
+            choice: Choice { backend: Backend::Timetable, because: "of a test".into() },
+            cpu: Some(1),
+            broker: None,
+        };
+        let (inside, outside) = (Service::from_millis(inside_ms), Service::from_millis(outside_ms));
+        let usage = Usage {
+            first_thread: None,
+            processor: inside + outside,
+            voluntary_switches: 3,
+            involuntary_switches: 4,
+        };
+        Used {
+            status: ExitStatus::from_raw(7 << 8),
+            usage,
+            wall: Duration::from_millis(80),
+            exec_time: inside + outside,
+            reserved: Some(Reserved {
+                terms,
+                periods: 10,
+                offered: Service::from_millis(20),
+                inside: Some(inside),
+                outside: Some(outside),
+                slots: Some(10),
+                failures: 0,
+                revoked: None,
+            }),
+            set_free: 2,
+        }
+    }
+
+    #[test]
+    fn the_use_is_a_part_of_what_was_offered() {
+        let text = sentence("player", &used(10, 5));
+        for part in [
+            "it used 0.010 s, 50.0 % of the 0.020 s that 2ms/8ms, soft, offered",
+            "(periods begun: 10, slots given: 10), and 0.005 s outside of it",
+            "2 processes that it left behind go on",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("not kept"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_promise_is_said() {
+        let mut used = used(10, 5);
+        if let Some(reserved) = &mut used.reserved {
+            (reserved.failures, reserved.inside) = (3, None);
+        }
+        let text = sentence("player", &used);
+        assert!(text.contains("refused 3 times") && text.contains("no account"), "{text}");
+    }
+
+    #[test]
+    fn a_reservation_that_was_taken_back_is_told_of() {
+        let mut used = used(10, 5);
+        if let Some(reserved) = &mut used.reserved {
+            reserved.revoked = Some("overuse".into());
+        }
+        let text = sentence("player", &used);
+        assert!(text.contains("took the reservation back") && text.contains("overuse"), "{text}");
+    }
+}

@@ -1,0 +1,450 @@
+//! Runs unmodified programs under CPU reservations: one, or those of a contract.
+//!
+//! [`Prepared`] finds out how each program would be held, and starts nothing. Then [`Prepared::plan`] says how, or
+//! [`Prepared::run`] starts all of them and waits until they have ended.
+//!
+//! Reading order: [`plan`] (the programs of a contract), [`start`] (from a request to a running process, in a
+//! timetable of [`places`], by the kernel or through the broker), [`channel`], [`waiting`] with what goes on
+//! [`meanwhile`], [`account`] (how they ended and what they used).
+
+mod account;
+mod channel;
+mod error;
+mod meanwhile;
+mod places;
+mod plan;
+mod start;
+mod waiting;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use punctual_analysis::supply::together::Wanted;
+use punctual_broker::SOCKET;
+use punctual_broker::grant::GrantId;
+use punctual_broker::wire::Event;
+use punctual_linux::process::Blocked;
+use punctual_model::command::Backend;
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Contract, HostProfile, Reservation};
+use punctual_runtime::reservation::{Refused, Room};
+use serde::Serialize;
+
+pub use account::{Outcome, Ran, Reserved, Used};
+pub use error::{Error, NotStarted};
+pub use plan::{Plan, Planned};
+pub use punctual_channel::client::compact::Compact;
+pub use punctual_runtime::reservation::Choice;
+pub use start::{Terms, Through};
+
+use crate::Failure;
+use crate::trace::{RecordError, Recorder};
+use channel::Environment;
+use meanwhile::{KeptAwake, Traced};
+use places::Places;
+use start::Running;
+
+/// A program that is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What people call it; none: messages do not name it.
+    pub name: Option<String>,
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What its environment has besides our own.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it runs; none: where we do.
+    pub directory: Option<PathBuf>,
+    /// What it runs under; none: it is an ordinary program.
+    pub reserve: Option<Reserve>,
+    /// A channel for its datagrams to one destination; none: they go as any others.
+    pub channel: Option<Compact>,
+}
+
+impl Program {
+    /// Makes an ordinary program without a name.
+    pub fn new(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self {
+            name: None,
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            directory: None,
+            reserve: None,
+            channel: None,
+        }
+    }
+
+    fn words(&self) -> Vec<String> {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// What a program asks to run under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// How much processor time, how often.
+    pub reservation: Reservation,
+    /// Whether it may run outside its budget; none: soft where a timetable holds it.
+    pub enforcement: Option<Enforcement>,
+    /// What is to execute the reservation; none: whatever serves it best here.
+    pub backend: Option<Backend>,
+    /// The one CPU it is to run on; none: any.
+    pub cpu: Option<usize>,
+}
+
+impl From<Reservation> for Reserve {
+    /// Leaves everything else to this host.
+    fn from(reservation: Reservation) -> Self {
+        Self { reservation, enforcement: None, backend: None, cpu: None }
+    }
+}
+
+/// How programs are run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the broker listens that is asked for channels, and for reservations where this process has no
+    /// privilege; none: no broker is asked.
+    pub broker: Option<PathBuf>,
+    /// Whether the CPUs that reservations are on are kept from halting, or all where that is not known. It costs
+    /// their whole time.
+    pub awake: bool,
+    /// How many events of each CPU are kept until they are written to a trace; 0 without a trace.
+    pub event_room: usize,
+}
+
+impl Default for Settings {
+    /// Asks this host's broker where there is no privilege; without a trace.
+    fn default() -> Self {
+        Self { broker: Some(SOCKET.into()), awake: false, event_room: 0 }
+    }
+}
+
+/// What is told while programs are prepared and run.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// A profile of this host was looked at, and this is to be known of it.
+    Profile(&'a str),
+    /// These entries of the contract were counted in admission, and no program holds them.
+    OnlyAdmitted(&'a str),
+    /// A program was started under these terms.
+    Held {
+        /// Its name, if it has one.
+        name: Option<&'a str>,
+        /// What it runs under.
+        terms: &'a Terms,
+    },
+    /// A program was started whose datagrams go through a channel.
+    Channel {
+        /// Its name, if it has one.
+        name: Option<&'a str>,
+        /// What the broker is asked for with the first datagram.
+        asked: &'a Compact,
+        /// Where the broker listens.
+        broker: &'a Path,
+    },
+    /// CPUs do not halt while the programs run.
+    Awake {
+        /// Which.
+        cpus: &'a [usize],
+        /// Whether ordinary threads of all sessions and control groups come first there.
+        gives_way: bool,
+    },
+    /// The trace will have nothing of programs that the kernel holds: it does not tell when it throttles.
+    KernelUntraced,
+    /// The broker said something of a grant.
+    Grant(GrantNews<'a>),
+    /// A signal was not passed on to a process, because it belongs to another user.
+    SignalNotPassedOn {
+        /// The signal's number.
+        signal: i32,
+        /// The process.
+        process: u32,
+    },
+    /// The trace could not be written any further; the programs go on without.
+    TraceStopped(&'a RecordError),
+    /// The programs have ended, and the trace is not whole.
+    TraceFailed(&'a Failure),
+}
+
+/// What the broker said of a program's grant.
+#[derive(Clone, Debug, Serialize)]
+pub struct GrantNews<'a> {
+    /// The program's name, if it has one.
+    pub command: Option<&'a str>,
+    /// The grant.
+    pub grant: GrantId,
+    /// What was granted.
+    #[serde(skip)]
+    pub reservation: Reservation,
+    /// What happened.
+    pub event: &'a Event,
+}
+
+/// Is told what happens while programs are prepared and run.
+pub type Observer<'a> = dyn FnMut(&Notice<'_>) + 'a;
+
+/// Programs that could be started: it is known how each would be held. Nothing runs yet and nothing is reserved.
+///
+/// From here on the signals that end a process wait in the thread that made it, to be passed on to the programs: run
+/// them in that thread.
+///
+/// # Examples
+/// A player that gets 2 ms of processor time in every 8 ms, whatever else runs:
+/// ```no_run
+/// use punctual::model::Reservation;
+/// use punctual::run::{Notice, Prepared, Program, Settings};
+///
+/// let reservation: Reservation = "2ms/8ms".parse()?;
+/// let player = Program::new("aplay", ["song.wav"]);
+/// let player = Program { reserve: Some(reservation.into()), ..player };
+/// let mut told = |notice: &Notice<'_>| {
+///     if let Notice::Held { terms, .. } = notice {
+///         eprintln!("held by {}: {}", terms.choice.backend.name(), terms.choice.because);
+///     }
+/// };
+/// let outcome = Prepared::program(player, Settings::default(), &mut told)?.run(None, &mut told)?;
+/// println!("it used {} and ended with {}", outcome.commands[0].used.exec_time, outcome.code());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+/// The commands of a contract, if it is admitted on this host:
+/// ```no_run
+/// use punctual::run::{Prepared, Settings};
+///
+/// let contract = punctual::contract::read("studio.toml".as_ref())?.contract;
+/// let host = punctual::host::choose(None)?.host;
+/// let prepared = Prepared::contract(&contract, &host, &[], Settings::default(), &mut |_| {})?;
+/// for planned in prepared.plan()?.commands {
+///     println!("{:?} on CPU {:?}", planned.run, planned.terms.and_then(|terms| terms.cpu));
+/// }
+/// let outcome = prepared.run(None, &mut |notice| eprintln!("{notice:?}"))?;
+/// println!("{}", outcome.code());
+/// # Ok::<(), punctual::Failure>(())
+/// ```
+pub struct Prepared {
+    all: Vec<Chosen>,
+    only_admitted: Option<String>,
+    /// Each program may be on one of the first so many CPUs that this process may use.
+    cpus: usize,
+    settings: Settings,
+    places: Places,
+    signals: Blocked,
+}
+
+/// A program, and how it will run.
+struct Chosen {
+    program: Program,
+    terms: Option<Terms>,
+    channel: Option<Environment>,
+}
+
+impl Prepared {
+    /// Prepares one program.
+    ///
+    /// # Errors
+    /// If nothing can hold it here as it asks, or its channel is refused.
+    pub fn program(
+        program: Program,
+        settings: Settings,
+        observer: &mut Observer<'_>,
+    ) -> Result<Self, Error> {
+        Self::new(vec![program], None, usize::MAX, settings, observer)
+    }
+
+    /// Admits a contract to `host`, and prepares those of its commands that `only` names; all if it names none.
+    ///
+    /// # Errors
+    /// If the contract is refused or starts nothing, or one of the commands cannot be held here as it asks, or its
+    /// channel is refused.
+    pub fn contract(
+        contract: &Contract,
+        host: &HostProfile,
+        only: &[String],
+        settings: Settings,
+        observer: &mut Observer<'_>,
+    ) -> Result<Self, Error> {
+        let commands = plan::commands(contract, only)?;
+        if let Err(refusal) = punctual_analysis::admit(contract, host) {
+            return Err(Error::NotAdmitted(refusal));
+        }
+        let only_admitted = plan::only_admitted(contract, &commands);
+        let programs = commands.iter().map(|command| plan::program(command, contract)).collect();
+        Self::new(programs, only_admitted, contract.cpus.into(), settings, observer)
+    }
+
+    fn new(
+        programs: Vec<Program>,
+        only_admitted: Option<String>,
+        cpus: usize,
+        settings: Settings,
+        observer: &mut Observer<'_>,
+    ) -> Result<Self, Error> {
+        // First, so that every thread that is made has them blocked, and none comes between the start of a program
+        // and our waiting for it.
+        let signals = Blocked::new().map_err(Failure::cannot_here)?;
+        let mut places = Places::new(settings.event_room, observer);
+        let broker = settings.broker.as_deref();
+        let mut all = Vec::with_capacity(programs.len());
+        let mut trials = Vec::new();
+        for program in programs {
+            let terms = program.reserve.map(|asked| start::terms(asked, &mut places, broker));
+            let prepare = |asked| channel::prepare(&program, asked, broker);
+            let found = terms
+                .transpose()
+                .and_then(|terms| Ok((terms, program.channel.as_ref().map(prepare).transpose()?)));
+            let (terms, channel) = found.map_err(|why| {
+                let command = program.name.clone();
+                Error::NotStarted { command, why, others_ended: 0 }
+            })?;
+            let (channel, trial) = channel.unzip();
+            trials.extend(trial.flatten());
+            all.push(Chosen { program, terms, channel });
+        }
+        // All were granted together: the programs ask for them again.
+        for trial in trials {
+            trial.give_back()?;
+        }
+        Ok(Self { all, only_admitted, cpus, settings, places, signals })
+    }
+
+    /// Returns how each program would be started, and on which CPU those that a timetable will hold.
+    ///
+    /// # Errors
+    /// If the timetables of the CPUs cannot hold all of them together.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        let tables = self.places.plan(&self.wanted(), self.cpus, &[]);
+        let tables = tables.map_err(|refused| self.no_room(refused))?;
+        let mut at = 0;
+        let commands = self.all.iter().map(|Chosen { program, terms, .. }| {
+            let mut terms = terms.clone();
+            if let Some(terms) = terms.as_mut().filter(|terms| terms.wanted().is_some()) {
+                let table = tables.iter().find(|table| table.holds.contains(&at));
+                terms.cpu = table.map(|table| table.cpu.into());
+                at += 1;
+            }
+            let (name, channel) = (program.name.clone(), program.channel.clone());
+            Planned { name, run: program.words(), terms, channel }
+        });
+        let commands = commands.collect();
+        Ok(Plan { admitted: true, commands, only_admitted: self.only_admitted.clone() })
+    }
+
+    /// Starts all programs, waits until they have ended, and returns what became of them. Meanwhile it passes signals
+    /// on to them, and writes the slots of their timetables to `trace`. The programs die with this process.
+    ///
+    /// # Errors
+    /// If one of them is refused, or cannot be started: those that ran already have been ended then.
+    pub fn run(
+        mut self,
+        trace: Option<Recorder>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Outcome, Error> {
+        if let Some(only_admitted) = &self.only_admitted {
+            observer(&Notice::OnlyAdmitted(only_admitted));
+        }
+        let mut traced = Traced::new(trace);
+        let mut awake = KeptAwake::start(self.settings.awake)?;
+        // All together, before any of them runs.
+        let rooms = self.places.make_room(&self.wanted(), self.cpus);
+        let rooms = rooms.map_err(|refused| self.no_room(refused))?;
+        let running = self.start_all(rooms, observer)?;
+        let has_channel = self.all.iter().any(|chosen| chosen.channel.is_some());
+        awake.keep_for(running.iter().map(Running::cpu), has_channel, observer);
+        for (Chosen { program, .. }, running) in self.all.iter().zip(&running) {
+            let name = program.name.as_ref().map_or(program.program.to_string_lossy(), Into::into);
+            traced.started(&name, running, observer);
+        }
+        traced.follow(self.places.timetables(), observer);
+        let used = waiting::until_all_have_ended(running, &self.signals, &mut traced, observer)
+            .map_err(cannot_wait)?;
+        let awake_cpus = awake.end();
+        traced.end(observer);
+        let commands = self.all.iter().zip(used).map(|(Chosen { program, .. }, used)| Ran {
+            name: program.name.clone(),
+            command: program.words(),
+            used,
+        });
+        let commands = commands.collect();
+        Ok(Outcome { admitted: true, commands, only_admitted: self.only_admitted, awake_cpus })
+    }
+
+    /// Returns what timetables are asked for, in the order of the programs.
+    fn wanted(&self) -> Vec<Wanted> {
+        self.all.iter().filter_map(|chosen| chosen.terms.as_ref()?.wanted()).collect()
+    }
+
+    fn no_room(&self, refused: Refused) -> Error {
+        let program = self.all.first().map(|chosen| chosen.program.program.to_string_lossy());
+        NotStarted::by_timetable(refused, program.unwrap_or_default().into_owned()).into()
+    }
+
+    /// Starts all programs in order; if one cannot be started, ends the others.
+    fn start_all(
+        &mut self,
+        rooms: Vec<Room>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Vec<Running>, Error> {
+        let Self { all, settings, places, signals, .. } = self;
+        let mut running: Vec<Running> = Vec::with_capacity(all.len());
+        let mut rooms = rooms.into_iter();
+        for chosen @ Chosen { program, terms, .. } in &*all {
+            let room = terms.as_ref().and_then(Terms::wanted).and_then(|_| rooms.next());
+            let (name, make) = (program.name.as_deref(), || chosen.make());
+            let started = directory(program)
+                .and_then(|()| start::start(name, &make, terms.clone(), room, places, signals));
+            match started {
+                Ok(started) => {
+                    if let Some(terms) = &started.terms {
+                        observer(&Notice::Held { name, terms });
+                    }
+                    if let (Some(asked), Some(broker)) = (&program.channel, &settings.broker) {
+                        observer(&Notice::Channel { name, asked, broker });
+                    }
+                    running.push(started);
+                }
+                Err(why) => {
+                    let others_ended = running.len();
+                    waiting::end(running, signals, observer).map_err(Failure::cannot_here)?;
+                    let command = program.name.clone();
+                    return Err(Error::NotStarted { command, why, others_ended });
+                }
+            }
+        }
+        Ok(running)
+    }
+}
+
+impl Chosen {
+    fn make(&self) -> Command {
+        let Self { program, channel, .. } = self;
+        let mut command = Command::new(&program.program);
+        command.args(&program.arguments);
+        command.envs(program.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(channel.iter().flat_map(|channel| channel.0.clone()));
+        if let Some(directory) = &program.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+}
+
+/// Refuses a directory that is not there: else it would be taken for a program that is not.
+fn directory(program: &Program) -> Result<(), NotStarted> {
+    match &program.directory {
+        Some(directory) if !directory.is_dir() => {
+            Err(Failure::BadInput(format!("{} is no directory", directory.display())).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cannot_wait(error: std::io::Error) -> Failure {
+    Failure::cannot_here(format!("cannot wait for the programs: {error}"))
+}

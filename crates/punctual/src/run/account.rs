@@ -1,0 +1,291 @@
+//! How programs ended and what they used, taken when the first process of each has ended.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+use punctual_linux::clock;
+use punctual_linux::process::Usage;
+use punctual_model::command::Backend;
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Duration, Reservation, Service};
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use super::meanwhile::Told;
+use super::plan::serialize_terms;
+use super::start::{Running, Terms};
+
+/// The shells' code for a program that a signal killed (POSIX, Shell Command Language, 2.8.2).
+const KILLED_BY: i32 = 128;
+
+/// How programs ended that ran together.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Outcome {
+    /// Always true: what is refused does not run.
+    pub admitted: bool,
+    /// Each program, in the order of the contract.
+    pub commands: Vec<Ran>,
+    /// Says which entries of the contract were counted in admission and are held by no program here; none if
+    /// there are none.
+    pub only_admitted: Option<String>,
+    /// The CPUs that were kept from halting.
+    pub awake_cpus: Vec<usize>,
+}
+
+impl Outcome {
+    /// Returns 0 if all programs ended with 0, else the first other code, in the order of the contract.
+    pub fn code(&self) -> u8 {
+        self.commands.iter().map(|ran| ran.used.code()).find(|code| *code != 0).unwrap_or(0)
+    }
+}
+
+/// A program that has ended.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Its name; none if it has none.
+    pub name: Option<String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How it ended and what it used.
+    pub used: Used,
+}
+
+/// How a program ended and what it used.
+#[derive(Clone, Debug)]
+pub struct Used {
+    /// How its first process ended.
+    pub status: ExitStatus,
+    /// What its first process and the children that it waited for used.
+    pub usage: Usage,
+    /// From its first instruction to its end.
+    pub wall: Duration,
+    /// The processor time of all its processes, as far as known.
+    pub exec_time: Service,
+    /// What it used of its reservation; none: it ran as an ordinary program.
+    pub reserved: Option<Reserved>,
+    /// How many of its processes go on as ordinary ones.
+    pub set_free: usize,
+}
+
+/// What a program used of its reservation.
+#[derive(Clone, Debug)]
+pub struct Reserved {
+    /// What it ran under.
+    pub terms: Terms,
+    /// Periods begun while it ran: in each it could use a budget.
+    pub periods: u64,
+    /// A budget for each.
+    pub offered: Service,
+    /// Used of the reservation; none where the kernel keeps no account of it.
+    pub inside: Option<Service>,
+    /// Used beside it.
+    pub outside: Option<Service>,
+    /// Slots of the timetable that it was given.
+    pub slots: Option<u64>,
+    /// How often the kernel refused to start or stop it: not zero is a broken promise.
+    pub failures: u64,
+    /// Why the broker took it back, if it did.
+    pub revoked: Option<String>,
+}
+
+impl Used {
+    /// Takes the figures while the reservation still stands.
+    pub(super) fn of(running: &Running, ended: punctual_linux::process::Ended) -> Self {
+        let now = clock::now();
+        let held = running.held.as_ref();
+        let usage = ended.usage;
+        let exec_time = held.and_then(|held| held.used()).unwrap_or(usage.processor);
+        let reserved = running.terms.clone().map(|terms| {
+            let (inside, outside) = match (terms.choice.backend, held) {
+                (Backend::Kernel, _) | (_, None) => {
+                    // Only the first thread is inside.
+                    let first = usage.first_thread.unwrap_or(usage.processor);
+                    (Some(first), Some(usage.processor.saturating_sub(first)))
+                }
+                (Backend::Timetable, Some(held)) => match (terms.enforcement, held.used()) {
+                    // It is frozen in all other time.
+                    (Enforcement::Hard, used) => (used, used.map(|_| Service::ZERO)),
+                    (Enforcement::Soft, used) => {
+                        let inside = held.used_inside();
+                        let outside = used.zip(inside).map(|(all, of)| all.saturating_sub(of));
+                        (inside, outside)
+                    }
+                },
+            };
+            let revoked = running.told.as_ref().and_then(Told::revoked).cloned();
+            // From there on nothing was offered.
+            let until = revoked.as_ref().map_or(now, |(at, _)| *at);
+            let periods = periods(until.saturating_since(running.since), terms.reservation);
+            // Saturates: after 584 years.
+            let offered = terms.reservation.budget().checked_mul(periods).unwrap_or(Service::MAX);
+            Reserved {
+                periods,
+                offered,
+                inside,
+                outside,
+                slots: held.map(|held| held.slots()),
+                failures: held.map_or(0, |held| held.failures()),
+                revoked: revoked.map(|(_, why)| why),
+                terms,
+            }
+        });
+        let set_free = held.map_or(0, |held| held.processes().len());
+        let wall = now.saturating_since(running.started);
+        Self { status: ended.status, usage, wall, exec_time, reserved, set_free }
+    }
+
+    /// Returns how it ended, as a shell gives it: its own code, or 128 and the signal that killed it.
+    pub fn code(&self) -> u8 {
+        let killed = || self.status.signal().map(|signal| KILLED_BY + signal);
+        let code = self.status.code().or_else(killed);
+        // Linux gives 0 to 255 and signals 1 to 64.
+        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    }
+}
+
+impl Reserved {
+    /// Returns what it used of what was offered, in percent. Above 100: a timetable gives at least what is
+    /// reserved.
+    pub fn percent(&self) -> Option<f64> {
+        self.inside.map(|inside| 100.0 * inside.as_secs_f64() / self.offered.as_secs_f64())
+    }
+}
+
+/// Counts the periods that have begun; there is always one.
+fn periods(held_for: Duration, reservation: Reservation) -> u64 {
+    held_for.as_nanos().div_ceil(reservation.period().as_nanos()).max(1)
+}
+
+/// Keys are never renamed, only added; all about a reservation is null for an ordinary program.
+impl Serialize for Ran {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { name, command, used } = self;
+        let Used { usage, reserved, .. } = used;
+        let reserved = reserved.as_ref();
+        let terms = reserved.map(|reserved| &reserved.terms);
+        let grant = terms.and_then(|terms| terms.broker.as_ref()?.grant);
+        let nanos =
+            |of: fn(&Reserved) -> Option<Service>| reserved.and_then(of).map(Service::as_nanos);
+        let mut row = serializer.serialize_struct("Ran", 26)?;
+        row.serialize_field("name", name)?;
+        row.serialize_field("command", command)?;
+        serialize_terms(&mut row, terms)?;
+        row.serialize_field("grant", &grant)?;
+        row.serialize_field("revoked", &reserved.and_then(|reserved| reserved.revoked.as_ref()))?;
+        row.serialize_field("wall_ns", &used.wall.as_nanos())?;
+        row.serialize_field("exec_time_ns", &used.exec_time.as_nanos())?;
+        let first_thread = usage.first_thread.map(Service::as_nanos);
+        row.serialize_field("exec_time_of_first_thread_ns", &first_thread)?;
+        row.serialize_field("periods", &reserved.map(|reserved| reserved.periods))?;
+        row.serialize_field("offered_ns", &nanos(|reserved| Some(reserved.offered)))?;
+        row.serialize_field("inside_ns", &nanos(|reserved| reserved.inside))?;
+        row.serialize_field("outside_ns", &nanos(|reserved| reserved.outside))?;
+        row.serialize_field("used_percent", &reserved.and_then(Reserved::percent))?;
+        row.serialize_field("slots", &reserved.and_then(|reserved| reserved.slots))?;
+        row.serialize_field("failures", &reserved.map_or(0, |reserved| reserved.failures))?;
+        row.serialize_field("processes_set_free", &used.set_free)?;
+        row.serialize_field("voluntary_switches", &usage.voluntary_switches)?;
+        row.serialize_field("involuntary_switches", &usage.involuntary_switches)?;
+        row.serialize_field("exit_code", &used.status.code())?;
+        row.serialize_field("signal", &used.status.signal())?;
+        row.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::start::Through;
+    use super::*;
+    use punctual_broker::grant::GrantId;
+    use punctual_runtime::reservation::Choice;
+
+    fn ran(status: i32, revoked: Option<&str>) -> Ran {
+        let grant = revoked.map(|_| Through { path: "/run/x".into(), grant: Some(GrantId(7)) });
+        let terms = Terms {
+            reservation: "2ms/8ms".parse().expect("valid"),
+            enforcement: Enforcement::Soft,
+            choice: Choice { backend: Backend::Timetable, because: "of a test".into() },
+            cpu: Some(1),
+            broker: grant,
+        };
+        let usage = Usage {
+            first_thread: None,
+            processor: Service::from_millis(15),
+            voluntary_switches: 3,
+            involuntary_switches: 4,
+        };
+        let reserved = Reserved {
+            terms,
+            periods: 10,
+            offered: Service::from_millis(20),
+            inside: Some(Service::from_millis(10)),
+            outside: Some(Service::from_millis(5)),
+            slots: Some(10),
+            failures: 0,
+            revoked: revoked.map(str::to_owned),
+        };
+        let used = Used {
+            status: ExitStatus::from_raw(status),
+            usage,
+            wall: Duration::from_millis(80),
+            exec_time: Service::from_millis(15),
+            reserved: Some(reserved),
+            set_free: 2,
+        };
+        Ran { name: Some("a".into()), command: vec!["x".into()], used }
+    }
+
+    fn outcome(statuses: &[i32]) -> Outcome {
+        let commands = statuses.iter().map(|&status| ran(status, None)).collect();
+        Outcome { admitted: true, commands, only_admitted: None, awake_cpus: Vec::new() }
+    }
+
+    #[test]
+    fn a_period_that_has_begun_counts() {
+        let reservation = "2ms/8ms".parse().expect("valid");
+        for (nanos, count) in [(0, 1), (1, 1), (8_000_000, 1), (8_000_001, 2), (80_000_000, 10)] {
+            assert_eq!(periods(Duration::from_nanos(nanos), reservation), count);
+        }
+    }
+
+    #[test]
+    fn the_first_code_that_is_not_zero_is_that_of_all() {
+        for (statuses, code) in
+            [(&[][..], 0), (&[0, 0], 0), (&[0, 7 << 8, 8 << 8], 7), (&[0, 15], 128 + 15)]
+        {
+            assert_eq!(outcome(statuses).code(), code);
+        }
+    }
+
+    #[test]
+    fn json_has_the_terms_the_use_and_the_end() {
+        let json = serde_json::to_value(outcome(&[7 << 8])).expect("numbers and texts");
+        let json = &json["commands"][0];
+        assert_eq!((&json["name"], &json["command"][0]), (&"a".into(), &"x".into()));
+        assert_eq!((&json["backend"], &json["enforcement"]), (&"timetable".into(), &"soft".into()));
+        assert_eq!(
+            (&json["inside_ns"], &json["outside_ns"]),
+            (&10_000_000.into(), &5_000_000.into())
+        );
+        assert_eq!((&json["used_percent"], &json["exit_code"]), (&50.0.into(), &7.into()));
+        assert!(json["signal"].is_null() && json["grant"].is_null(), "{json}");
+    }
+
+    #[test]
+    fn json_has_every_key_also_of_an_ordinary_program() {
+        let mut ordinary = ran(0, None);
+        ordinary.used.reserved = None;
+        let keys = |ran: &Ran| {
+            let json = serde_json::to_value(ran).expect("numbers and texts");
+            json.as_object().expect("an object").keys().cloned().collect::<Vec<_>>()
+        };
+        let expected = keys(&ran(0, None));
+        assert_eq!((keys(&ordinary), expected.len()), (expected, 26));
+    }
+
+    #[test]
+    fn json_says_why_a_reservation_was_taken_back() {
+        let json = serde_json::to_value(ran(0, Some("overuse"))).expect("numbers and texts");
+        assert_eq!((&json["grant"], &json["broker"]), (&7.into(), &"/run/x".into()));
+        assert_eq!(json["revoked"], "overuse");
+    }
+}

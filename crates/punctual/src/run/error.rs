@@ -1,0 +1,201 @@
+//! Why programs were not started, or not waited for.
+
+use std::io::{self, ErrorKind};
+
+use punctual_analysis::Refusal;
+use punctual_broker::client;
+use punctual_broker::client::RequestError;
+use punctual_linux::host;
+use punctual_linux::process::SpawnError;
+use punctual_linux::sched::SchedError;
+use punctual_model::reservation::Reservation;
+use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
+
+use super::plan::quoted;
+use crate::Failure;
+
+/// Why programs were not run to their ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The contract starts nothing.
+    #[error("the contract names no program to start; add a [[command]] (docs/contract.md)")]
+    NoCommand,
+    /// A command was asked for that the contract does not have.
+    #[error("there is no command \"{name}\"; there is {}", quoted(known))]
+    UnknownCommand {
+        /// The name that was asked for.
+        name: String,
+        /// The names that the contract has.
+        known: Vec<String>,
+    },
+    /// The contract does not fit this host.
+    #[error("{0}")]
+    NotAdmitted(Box<Refusal>),
+    /// A program was not started.
+    #[error("{}{why}{}", before(command.as_deref()), after(*others_ended))]
+    NotStarted {
+        /// Its name; none if it has none.
+        command: Option<String>,
+        /// Why not.
+        why: NotStarted,
+        /// How many of the others ran already. They were ended.
+        others_ended: usize,
+    },
+    /// Something else cannot be done here.
+    #[error("{0}")]
+    Failure(#[from] Failure),
+}
+
+fn before(command: Option<&str>) -> String {
+    command.map_or(String::new(), |name| format!("command \"{name}\": "))
+}
+
+fn after(others_ended: usize) -> String {
+    match others_ended {
+        0 => String::new(),
+        _ => format!(" (of the others, {others_ended} ran already and were ended)"),
+    }
+}
+
+impl From<NotStarted> for Error {
+    fn from(why: NotStarted) -> Self {
+        Self::NotStarted { command: None, why, others_ended: 0 }
+    }
+}
+
+impl From<Error> for Failure {
+    /// Keeps the sentence. A program that cannot be executed counts as bad input.
+    fn from(error: Error) -> Self {
+        let text = error.to_string();
+        match error {
+            Error::Failure(failure) => failure,
+            Error::NotAdmitted(_) => Self::Refused(text),
+            Error::NoCommand | Error::UnknownCommand { .. } => Self::BadInput(text),
+            Error::NotStarted { why: NotStarted::Program { .. }, .. } => Self::BadInput(text),
+            Error::NotStarted { why: NotStarted::Failure(why), .. } => match why {
+                Self::BadInput(_) => Self::BadInput(text),
+                Self::CannotHere(_) => Self::CannotHere(text),
+                Self::Refused(_) => Self::Refused(text),
+            },
+        }
+    }
+}
+
+/// Why a program was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStarted {
+    /// It is refused, asked for in a way that nothing could serve, or not possible on this host.
+    #[error("{0}")]
+    Failure(#[from] Failure),
+    /// The program itself cannot be executed.
+    #[error("cannot run \"{program}\": {error}")]
+    Program {
+        /// The program as it was written.
+        program: String,
+        /// What execve(2) said.
+        error: io::Error,
+    },
+}
+
+impl NotStarted {
+    /// Tells what the kernel said to a reservation.
+    pub(super) fn by_kernel(error: SpawnError, asked: Reservation, program: String) -> Self {
+        match error {
+            SpawnError::Program(error) => Self::Program { program, error },
+            SpawnError::Reservation(refused @ SchedError::NoBandwidth { .. }) => {
+                Failure::Refused(format!("{refused}; {}", counter_offer(asked))).into()
+            }
+            SpawnError::Reservation(refused) if refused.is_privilege() => {
+                Failure::cannot_here(refused).into()
+            }
+            SpawnError::Reservation(refused @ (SchedError::CannotFork | SchedError::Failed(_))) => {
+                Failure::cannot_here(refused).into()
+            }
+            // A limit of the kernel: no host's state would make this reservation acceptable.
+            SpawnError::Reservation(refused) => Failure::bad_input(refused).into(),
+        }
+    }
+
+    /// Tells what the broker said: it names the test, the numbers, and what it would grant.
+    pub(super) fn by_broker(error: client::SpawnError, program: String) -> Self {
+        match error {
+            client::SpawnError::Program(error) => Self::Program { program, error },
+            client::SpawnError::Request(RequestError::Refused(refused)) => {
+                Failure::Refused(format!("the broker: {refused}")).into()
+            }
+            client::SpawnError::Request(other) => {
+                Failure::CannotHere(format!("the broker: {other}")).into()
+            }
+        }
+    }
+
+    /// Tells why no timetable holds it.
+    pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
+        match refused {
+            Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
+                Failure::Refused(refused.to_string()).into()
+            }
+            Refused::Start(StartError::Taken { .. }) => Failure::Refused(format!(
+                "{refused}; or have the kernel hold the first thread (--backend kernel)"
+            ))
+            .into(),
+            Refused::Io(error) if is_about_program(&error) => Self::Program { program, error },
+            other => Failure::cannot_here(other).into(),
+        }
+    }
+}
+
+/// Returns whether execve(2) alone, of all that `spawn` does, gives this error.
+fn is_about_program(error: &io::Error) -> bool {
+    // ENOEXEC and ELIBBAD have no kind of their own.
+    let by_number = matches!(error.raw_os_error(), Some(8 | 80));
+    by_number
+        || matches!(
+            error.kind(),
+            ErrorKind::NotFound
+                | ErrorKind::PermissionDenied
+                | ErrorKind::NotADirectory
+                | ErrorKind::IsADirectory
+                | ErrorKind::ArgumentListTooLong
+                | ErrorKind::ExecutableFileBusy
+                | ErrorKind::InvalidFilename
+        )
+}
+
+/// Says what the kernel would take now.
+fn counter_offer(asked: Reservation) -> String {
+    let left = host::bandwidth_left().map_or_else(
+        |_| "what is left cannot be measured".to_owned(),
+        |left| {
+            let percent = left.left_ppm as f64 / 10_000.0;
+            format!("left on all CPUs together: {percent:.1} % of a CPU (measured by trying)")
+        },
+    );
+    format!("{left}; {}", KernelOffer::instead_of(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_command_and_keeps_its_kind_as_a_failure() {
+        let why = |failure: Failure| Error::NotStarted {
+            command: Some("a".into()),
+            why: failure.into(),
+            others_ended: 2,
+        };
+        let text = "command \"a\": no (of the others, 2 ran already and were ended)".to_owned();
+        for (failure, expected) in [
+            (Failure::bad_input("no"), Failure::BadInput(text.clone())),
+            (Failure::cannot_here("no"), Failure::CannotHere(text.clone())),
+            (Failure::Refused("no".into()), Failure::Refused(text.clone())),
+        ] {
+            assert_eq!(Failure::from(why(failure)), expected);
+        }
+        let program =
+            NotStarted::Program { program: "x".into(), error: ErrorKind::NotFound.into() };
+        let bad = Failure::from(Error::from(program));
+        assert!(matches!(&bad, Failure::BadInput(text) if text.starts_with("cannot run \"x\": ")));
+    }
+}
