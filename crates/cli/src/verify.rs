@@ -1,34 +1,17 @@
 //! `punctual verify`: runs what a contract declares, and says of each promise whether it was kept.
 //!
-//! Reading order: [`evidence`] (what a verdict may rest on), [`promises`] (what is to be judged), then
-//! who tries it: [`programs`] (the commands, by `punctual run`), [`declared`] and [`synthetic`] (tasks
-//! and upcalls that nobody wrote), [`sources`] and [`emulated`] (channels that nobody uses),
-//! [`brokered`] (those that somebody does); [`report`], and the three ways to tell it.
+//! [`punctual::verify`] does it; here is what can be typed, and two of the three ways to tell the result ([`text`],
+//! [`junit`]; the third is the result's own JSON).
 
-mod brokered;
-mod declared;
-mod emulated;
-mod evidence;
-mod json;
 mod junit;
-mod programs;
-mod promises;
-mod report;
-mod sources;
-mod synthetic;
 mod text;
 
 use std::path::PathBuf;
 
-use punctual::program::enforcer;
-use punctual_analysis::{Grant, mapping};
-use punctual_broker::SOCKET;
-use punctual_linux::clock;
-use punctual_linux::process::{Blocked, Caught};
-use punctual_model::{Contract, Duration, HostProfile};
-use punctual_observe::Session;
-
 use punctual::contract::Declared;
+use punctual::verify::{Options, verify};
+use punctual_broker::SOCKET;
+use punctual_model::Duration;
 
 use crate::contract_file;
 use crate::exit::{Exit, Failure, Outcome};
@@ -36,13 +19,6 @@ use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::output;
 use crate::trace_file::TraceArgs;
-use crate::why::recorded::Recorded;
-use brokered::Brokered;
-use emulated::Emulated;
-use programs::{Owners, Programs};
-use promises::Promises;
-use report::Report;
-use synthetic::Synthetic;
 
 const HELP: &str = "\
 Examples:
@@ -92,121 +68,31 @@ pub(crate) struct Args {
     profile: ProfileArgs,
 }
 
-/// So often the kernel's records are taken.
-const TURN: Duration = Duration::from_millis(50);
-
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, text, .. } = contract_file::read(&args.contract)?;
     let host = args.profile.choose()?.host;
     // Opened before minutes of a run.
     let junit = args.junit.as_deref().map(junit::File::beside).transpose()?;
-    let grant = match punctual_analysis::admit(&contract, &host) {
-        Ok(grant) => grant,
-        Err(refusal) => {
-            let report = Report::refused(&args.contract, &refusal.to_string());
-            tell(args, junit, &report)?;
-            return Ok(Exit::Refused);
-        }
+    let run_by = std::env::current_exe().map_err(|why| {
+        Failure::cannot_here(format!("punctual run cannot be started for the commands: {why}"))
+    })?;
+    let options = Options {
+        length: args.length,
+        only_programs: args.only_programs,
+        broker: args.broker.clone(),
+        run_by,
     };
-    let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let plan = programs::plan(&args.contract, &args.broker, &contract, &signals)?;
-    let owners = Owners::new(&contract, plan);
-    let mut recorded = Recorded::new(args.trace.of_live_run(&text)?);
-    let mut session = Session::promising(owners.asked()).map_err(Failure::cannot_here)?;
-    if recorded.is_on() {
-        session.keep_seen();
-    }
-    if let Some((program, commands)) = enforcer() {
-        session.enforced_by(program, commands);
-    }
-    let mut report = Report::new(&args.contract, Promises::of(&contract, args.only_programs));
-    let mut brokered = Brokered::start(&args.broker, &contract, &owners);
-    let mut standing_in = match args.only_programs {
-        true => StandingIn::default(),
-        false => StandingIn::start(&contract, &grant, host, &brokered, &mut session, &mut report)?,
-    };
-    let mut programs = Programs::start(&args.contract, &args.broker, &contract, &signals)?;
-    if let Some(programs) = &programs {
-        owners.started(programs.id());
-        session.follow(programs.id());
-    }
-    let begun = clock::now();
-    loop {
-        let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
-        standing_in.tell(&mut session);
-        let late = session.turn();
-        report.late(&late);
-        recorded.more(session.take_seen(), &late)?;
-        brokered.look(&owners);
-        let asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
-        let over = clock::now().saturating_since(begun) >= args.length;
-        let programs_ended = programs.as_mut().map_or(Ok(true), Programs::have_ended)?;
-        if asked || over || (programs_ended && standing_in.is_empty() && brokered.is_empty()) {
-            break;
-        }
-    }
-    report.ran(clock::now().saturating_since(begun));
-    brokered.look_once_more(&owners);
-    let channels = standing_in.stop(&mut session)?;
-    let mut ended = session.end();
-    recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
-    recorded.end()?;
-    if let Some(programs) = programs {
-        report.programs_ended(programs.end()?);
-    }
-    report.judge(&contract, &ended, &owners);
-    report.emulated(&contract, channels);
-    report.brokered(&contract, &brokered);
-    tell(args, junit, &report)?;
-    Ok(if report.is_broken() { Exit::Refused } else { Exit::Kept })
-}
-
-/// What runs in the place of code that the contract does not name.
-#[derive(Default)]
-struct StandingIn {
-    synthetic: Option<Synthetic>,
-    emulated: Option<Emulated>,
-}
-
-impl StandingIn {
-    fn start(
-        contract: &Contract,
-        grant: &Grant,
-        host: HostProfile,
-        brokered: &Brokered,
-        session: &mut Session,
-        report: &mut Report,
-    ) -> Result<Self, Failure> {
-        let (expanded, _) = mapping::expand(contract, &host).map_err(Failure::bad_input)?;
-        let (synthetic, undriven) = Synthetic::start(&expanded, grant, host, session)?;
-        report.undriven(contract, &undriven);
-        let wanted = |name: &str| !brokered.has(name);
-        let (emulated, undriven) = Emulated::start(&expanded, wanted, session);
-        report.undriven(contract, &undriven);
-        Ok(Self { synthetic, emulated })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.synthetic.is_none() && self.emulated.is_none()
-    }
-
-    fn tell(&mut self, session: &mut Session) {
-        self.synthetic.iter_mut().for_each(|synthetic| synthetic.tell(session));
-        self.emulated.iter_mut().for_each(|emulated| emulated.tell(session));
-    }
-
-    /// What became of the channels.
-    fn stop(self, session: &mut Session) -> Result<Vec<report::Channel>, Failure> {
-        let channels = self.emulated.map(|emulated| emulated.stop(session));
-        self.synthetic.map_or(Ok(()), |synthetic| synthetic.stop(session))?;
-        Ok(channels.unwrap_or_default())
-    }
-}
-
-fn tell(args: &Args, junit: Option<junit::File>, report: &Report) -> Result<(), Failure> {
+    let trace = || args.trace.of_live_run(&text);
+    let report = verify(&args.contract, &contract, &host, &options, trace)?;
     // Before anything is printed: a closed terminal must not lose it.
     if let Some(junit) = junit {
-        junit.write(report)?;
+        junit.write(&report)?;
     }
-    if args.json { output::print(&json::of(report)) } else { output::print(&text::of(report)) }
+    output::print(&if args.json {
+        // Cannot fail: no map with keys that are not text, no writer.
+        serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
+    } else {
+        text::of(&report)
+    })?;
+    Ok(if report.is_broken() { Exit::Refused } else { Exit::Kept })
 }

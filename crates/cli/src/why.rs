@@ -1,13 +1,13 @@
 //! `punctual why`: watches a program, and says of each late job what made it late.
 
 mod json;
-pub(crate) mod recorded;
 pub(crate) mod text;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use punctual::program::Target;
+use punctual::trace::Recorded;
 use punctual::why::{self, Options};
 use punctual_linux::clock;
 use punctual_model::Duration;
@@ -17,7 +17,6 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::options::time;
 use crate::output;
 use crate::trace_file::TraceArgs;
-use recorded::Recorded;
 
 const HELP: &str = "\
 Examples:

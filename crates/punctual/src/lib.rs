@@ -10,6 +10,7 @@
 //! - [`explore`]: finds what else would fit.
 //! - [`fit`]: proposes a reservation for a program that it watches.
 //! - [`run`]: runs programs under reservations.
+//! - [`verify`]: runs what a contract declares, and says of each promise whether it was kept.
 //! - [`why`]: says why jobs were late.
 //! - [`trace`]: reads trace files.
 //! - [`model`], [`analysis`]: the types of contracts, and what fits together.
@@ -42,6 +43,7 @@ pub mod host;
 pub mod program;
 pub mod run;
 pub mod trace;
+pub mod verify;
 pub mod why;
 
 pub use failure::Failure;

@@ -1,7 +1,8 @@
 //! Reads trace files: subjects are numbered from 0 in the order in which the file names them, and what was lost or
-//! damaged is said once. Writes them beside what matters more ([`Beside`]).
+//! damaged is said once. Writes them while something runs or is watched
+//! ([`Beside`], [`Recorded`]).
 
-mod beside;
+mod writing;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,8 +15,8 @@ use punctual_trace::constraint::Asked;
 use punctual_trace::file::{Block, Damage, Gap, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
 
-pub use beside::{Beside, refused};
 pub use punctual_observe::{RecordError, Recorder};
+pub use writing::{Beside, Recorded, refused};
 
 use crate::Failure;
 

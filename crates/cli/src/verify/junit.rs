@@ -3,11 +3,10 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use punctual::verify::{Became, Promised, Report};
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 use tempfile::NamedTempFile;
 
-use super::promises::{Became, Promised};
-use super::report::Report;
 use crate::exit::Failure;
 use crate::output::{file_beside, settle};
 
@@ -36,7 +35,7 @@ impl File {
 
 /// One suite for the contract, a test case for each promise.
 fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
-    let mut suite = TestSuite::new(report.contract.display().to_string());
+    let mut suite = TestSuite::new(&*report.contract);
     let time = std::time::Duration::from_nanos(report.ran.as_nanos());
     suite.set_time(time);
     for promised in &report.promises {

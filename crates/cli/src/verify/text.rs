@@ -1,10 +1,7 @@
 //! The verdicts for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
-use super::evidence::Evidence;
-use super::promises::Became;
-use super::report::Report;
+use punctual::verify::{Became, Evidence, Report};
 
 /// Causes of a broken promise that are told.
 const CAUSES: usize = 5;
@@ -36,8 +33,7 @@ pub(super) fn of(report: &Report) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut page =
-        format!("{}, {:.1} s:\n{table}\n", report.contract.display(), report.ran.as_secs_f64());
+    let mut page = format!("{}, {:.1} s:\n{table}\n", report.contract, report.ran.as_secs_f64());
     for one in report.promises.iter().filter(|one| !one.causes.is_empty()) {
         page += &format!("\nWhy jobs of {} {} were late:\n", one.kind, one.name);
         for (cause, jobs) in one.causes.iter().take(CAUSES) {

@@ -1,7 +1,7 @@
-//! What there is to tell: the promises, and what was found of each, wherever it was found.
+//! Lays what was found to the promises, wherever it was found.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 
 use punctual_model::{Contract, Duration, Stream};
@@ -9,34 +9,56 @@ use punctual_observe::{Ended, Verdict as Cause};
 use punctual_trace::check::Judged;
 use punctual_trace::{Subject, SubjectKind};
 
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
 use super::brokered::Brokered;
-use super::declared::Undriven;
-use super::evidence::Evidence;
 use super::programs::Owners;
-use super::promises::{Became, Outcome, Promised, Promises, of_all};
+use super::promises::{Became, Evidence, Outcome, Promised, of_all};
+use super::synthetic::Undriven;
 
 /// A channel of the emulated link: its name, its number in the session, what became of it.
 pub(super) type Channel = (String, u32, Outcome);
 
-/// All of it.
-pub(super) struct Report {
-    pub(super) contract: PathBuf,
-    pub(super) ran: Duration,
-    pub(super) promises: Vec<Promised>,
+/// The promises of a contract, and what became of each.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The contract's file.
+    pub contract: String,
+    /// How long it ran.
+    pub ran: Duration,
+    /// Each promise.
+    pub promises: Vec<Promised>,
     /// How the programs ended, if they did by themselves.
-    pub(super) ended: Option<ExitStatus>,
-    pub(super) records_lost: u64,
-    pub(super) missing: Vec<&'static str>,
+    pub ended: Option<ExitStatus>,
+    /// Records of the kernel that were lost: jobs are missing.
+    pub records_lost: u64,
+    /// What this kernel does not tell.
+    pub missing: Vec<&'static str>,
     /// By the number of the subject: its late jobs' main causes.
     causes: BTreeMap<u32, BTreeMap<String, u64>>,
 }
 
+/// Keys are never renamed, only added.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut page = serializer.serialize_struct("Report", 7)?;
+        page.serialize_field("contract", &self.contract)?;
+        page.serialize_field("ran_ns", &self.ran.as_nanos())?;
+        page.serialize_field("broken", &self.is_broken())?;
+        page.serialize_field("promises", &self.promises)?;
+        page.serialize_field("programs_ended", &self.ended.map(|status| status.to_string()))?;
+        page.serialize_field("records_lost", &self.records_lost)?;
+        page.serialize_field("not_told", &self.missing)?;
+        page.end()
+    }
+}
+
 impl Report {
-    pub(super) fn new(contract: &Path, promises: Promises) -> Self {
+    pub(super) fn new(contract: &Path, promises: Vec<Promised>) -> Self {
         Self {
-            contract: contract.to_owned(),
+            contract: contract.display().to_string(),
             ran: Duration::ZERO,
-            promises: promises.0,
+            promises,
             ended: None,
             records_lost: 0,
             missing: Vec::new(),
@@ -44,19 +66,11 @@ impl Report {
         }
     }
 
-    /// Nothing ran.
+    /// Makes the report of a contract that is refused: nothing ran.
     pub(super) fn refused(contract: &Path, why: &str) -> Self {
         let mut refused = Promised::of("contract", "admission", Became::Broken(why.to_owned()));
         refused.evidence.push(Evidence::Admission);
-        Self::new(contract, Promises(vec![refused]))
-    }
-
-    pub(super) fn ran(&mut self, length: Duration) {
-        self.ran = length;
-    }
-
-    pub(super) fn programs_ended(&mut self, status: Option<ExitStatus>) {
-        self.ended = status;
+        Self::new(contract, vec![refused])
     }
 
     /// Remembers why jobs were late.
@@ -68,7 +82,7 @@ impl Report {
         }
     }
 
-    /// These could not be run.
+    /// Notes what could not be run.
     pub(super) fn undriven(&mut self, contract: &Contract, undriven: &[Undriven]) {
         for Undriven { name, why } in undriven {
             if let Some(promised) = self.of(owner(contract, name)) {
@@ -107,14 +121,14 @@ impl Report {
         }
     }
 
-    /// What became of channels on an emulated link.
+    /// Takes what became of channels on an emulated link.
     pub(super) fn emulated(&mut self, contract: &Contract, channels: Vec<Channel>) {
         for (name, number, outcome) in channels {
             self.found(contract, &name, Evidence::EmulatedLink, outcome, &[number]);
         }
     }
 
-    /// What the broker says of channels.
+    /// Takes what the broker says of channels.
     pub(super) fn brokered(&mut self, contract: &Contract, brokered: &Brokered) {
         for (name, outcome) in brokered.outcomes() {
             self.found(contract, name, Evidence::Broker, outcome, &[]);
@@ -135,18 +149,18 @@ impl Report {
         causes.iter().for_each(|causes| promised.because(causes));
     }
 
-    /// The promise of an entry; what the contract as a whole was promised has a name of ours.
+    /// Returns the promise of an entry; what the contract as a whole was promised has a name of ours.
     fn of(&mut self, name: &str) -> Option<&mut Promised> {
         self.promises.iter_mut().find(|one| one.kind != "contract" && one.name == name)
     }
 
-    /// At least one promise was.
-    pub(super) fn is_broken(&self) -> bool {
+    /// Returns whether at least one promise was broken.
+    pub fn is_broken(&self) -> bool {
         self.promises.iter().any(|one| matches!(one.became, Became::Broken(_)))
     }
 }
 
-/// Whose promise it is: that of the stream, where a stream became this. Names are unique over all kinds.
+/// Returns whose promise it is: that of the stream, where a stream became this. Names are unique over all kinds.
 fn owner<'a>(contract: &'a Contract, name: &'a str) -> &'a str {
     let is_its = |stream: &&Stream| Stream::channel_name_of(stream.name()) == name;
     contract.streams.iter().find(is_its).map_or(name, Stream::name)

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked, Signal, die_with_parent};
-use punctual_model::{Contract, Duration};
+use punctual_model::command::Backend;
+use punctual_model::{Contract, Duration, HostProfile};
 use punctual_trace::Promise;
-use serde::Deserialize;
 
-use crate::exit::Failure;
+use super::Options;
+use crate::Failure;
+use crate::run::{Planned, Prepared, Settings};
 
 /// `punctual run` gives its programs two seconds, and kills them then.
 const GRACE: Duration = Duration::from_secs(8);
@@ -20,49 +22,23 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Processes between a thread and `punctual run`, beyond which it is not looked for.
 const DEEPEST: usize = 64;
 
-/// What `punctual run --dry-run` says of a command.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Planned {
-    /// `kernel`, `timetable`, or none for an ordinary program.
-    backend: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Plan {
-    commands: Vec<Planned>,
-}
-
-/// How each command would be started, in file order.
+/// Finds out how each command would be started, in file order.
 pub(super) fn plan(
-    file: &Path,
-    broker: &Path,
     contract: &Contract,
-    signals: &Blocked,
+    host: &HostProfile,
+    broker: &Path,
 ) -> Result<Vec<Planned>, Failure> {
     if contract.commands.is_empty() {
         return Ok(Vec::new());
     }
-    let mut command = run(file, broker)?;
-    signals.unblock_on_exec(&mut command);
-    command.args(["--dry-run", "--json"]).stderr(Stdio::piped());
-    let output = command.output().map_err(cannot_run)?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        let why = why.trim().trim_start_matches("punctual: ").to_owned();
-        return Err(match output.status.code() {
-            Some(2) => Failure::BadInput(why),
-            _ => Failure::CannotHere(why),
-        });
-    }
-    let plan: Plan = serde_json::from_slice(&output.stdout).map_err(cannot_run)?;
-    Ok(plan.commands)
-}
-
-fn run(file: &Path, broker: &Path) -> Result<Command, Failure> {
-    let this = std::env::current_exe().map_err(cannot_run)?;
-    let mut command = Command::new(this);
-    command.arg("run").arg("--broker").arg(broker).arg(file).stdin(Stdio::null());
-    Ok(command)
+    let settings = Settings { broker: Some(broker.to_owned()), ..Settings::default() };
+    let prepared = Prepared::contract(contract, host, &[], settings, &mut |_| {});
+    let plan = prepared.and_then(|prepared| prepared.plan());
+    plan.map(|plan| plan.commands).map_err(|error| match error.into() {
+        // The contract was admitted; it is this host that cannot start its programs.
+        Failure::Refused(why) => Failure::CannotHere(why),
+        other => other,
+    })
 }
 
 fn cannot_run(why: impl std::fmt::Display) -> Failure {
@@ -76,19 +52,20 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// None if the contract has no commands. What the programs print goes to standard error, because
+    /// Starts them; none if the contract has no commands. What the programs print goes to standard error, because
     /// standard output is the verdict's.
     pub(super) fn start(
         file: &Path,
-        broker: &Path,
+        options: &Options,
         contract: &Contract,
         signals: &Blocked,
     ) -> Result<Option<Self>, Failure> {
         if contract.commands.is_empty() {
             return Ok(None);
         }
-        let mut command = run(file, broker)?;
-        command.arg("--quiet").stdout(Stdio::from(std::io::stderr()));
+        let mut command = Command::new(&options.run_by);
+        command.args(["run", "--quiet", "--broker"]).arg(&options.broker).arg(file);
+        command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         signals.unblock_on_exec(&mut command);
         die_with_parent(&mut command);
         command.spawn().map(|child| Some(Self { child, ended: None })).map_err(cannot_run)
@@ -105,7 +82,7 @@ impl Programs {
         Ok(self.ended.is_some())
     }
 
-    /// Asks them to end if they have not; how they ended by themselves, if they did.
+    /// Asks them to end if they have not. Returns how they ended by themselves, if they did.
     pub(super) fn end(mut self) -> Result<Option<ExitStatus>, Failure> {
         if self.have_ended()? {
             return Ok(self.ended);
@@ -158,7 +135,9 @@ impl Owners {
             Owner {
                 words: words.map(|word| word.as_bytes().to_vec()).collect(),
                 promise: promise.unwrap_or_default(),
-                only_first_thread: planned.backend.as_deref() == Some("kernel"),
+                only_first_thread: planned
+                    .terms
+                    .is_some_and(|terms| terms.choice.backend == Backend::Kernel),
             }
         });
         let (run, roots, threads) = (None, BTreeMap::new(), BTreeMap::new());
@@ -166,18 +145,18 @@ impl Owners {
         Self(Arc::new(Mutex::new(Inner { run, commands, roots, threads })))
     }
 
-    /// Programs are children of this process.
+    /// Notes that programs are children of this process.
     pub(super) fn started(&self, run: u32) {
         self.inner().run = Some(run);
     }
 
-    /// What a thread that was found is promised, for the session.
+    /// Returns what says, for the session, what a thread that was found is promised.
     pub(super) fn asked(&self) -> impl FnMut(u32) -> Promise + Send + 'static {
         let owners = self.clone();
         move |tid| owners.inner().promise_of(tid)
     }
 
-    /// The place of the command that a thread belongs to.
+    /// Returns the place of the command that a thread belongs to.
     pub(super) fn of(&self, tid: u32) -> Option<usize> {
         self.inner().threads.get(&tid).copied()
     }
@@ -198,7 +177,7 @@ impl Inner {
         if *only_first_thread && !is_first { Promise::default() } else { *promise }
     }
 
-    /// The child of `punctual run` that a thread descends from.
+    /// Finds the child of `punctual run` that a thread descends from.
     fn root_of(&self, tid: u32) -> Option<u32> {
         let mut process = status(tid, "Tgid:")?;
         for _ in 0..DEEPEST {
@@ -211,7 +190,7 @@ impl Inner {
         None
     }
 
-    /// By its command line; of several that are alike, the first that has no process yet. A script's
+    /// Finds a command by its command line; of several that are alike, the first that has no process yet. A script's
     /// begins with its interpreter.
     fn command_of(&mut self, root: u32) -> Option<usize> {
         if let Some(&command) = self.roots.get(&root) {
@@ -233,7 +212,7 @@ impl Inner {
     }
 }
 
-/// A number of /proc/TID/status (proc(5)).
+/// Reads a number of /proc/TID/status (proc(5)).
 fn status(tid: u32, key: &str) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()

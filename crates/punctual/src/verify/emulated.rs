@@ -1,12 +1,12 @@
-//! The channels of a contract, through the sender's thread to an emulated link: messages as they are
-//! declared, which nobody receives.
+//! The channels of a contract, through the sender's thread to an emulated link, where no receiver is: the largest
+//! messages, a burst, and then one as often as one may come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use punctual_channel::account::{Account, Recorder, Verdict};
-use punctual_channel::client::{Geometry, Sending};
+use punctual_channel::client::{Geometry, SendError, Sending};
 use punctual_channel::rings::{Takes, both};
 use punctual_channel::server::events::Events;
 use punctual_channel::server::ringer::Ringers;
@@ -15,7 +15,7 @@ use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::transport::{NullDevice, Wire};
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
-use punctual_model::channel::{Channel, Framing, SenderSpec};
+use punctual_model::channel::{Channel, Framing, LinearBounded, SenderSpec};
 use punctual_model::{Contract, Duration, Instant, Rank};
 use punctual_observe::Session;
 use punctual_policy::egress::{Promise as Promised, Terms};
@@ -24,9 +24,9 @@ use punctual_ring::spsc::Consumer;
 use punctual_runtime::level_order::GUARD;
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
-use super::declared::Undriven;
 use super::promises::{Became, Outcome, broken};
-use super::sources::{Source, send_all};
+use super::report;
+use super::synthetic::Undriven;
 
 /// Events that wait to be taken: a second of 65,536 messages.
 const EVENTS: usize = 1 << 17;
@@ -34,13 +34,13 @@ const EVENTS: usize = 1 << 17;
 /// After its sources have stopped, what is inside may take so long beyond the longest delay bound.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether all has left.
+/// It is looked so often whether all has left.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// From here on the first messages come, when all is there.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// A sender's thread, and who feeds it.
+/// A sender's thread, and the sources that feed it.
 pub(super) struct Emulated {
     _thread: SenderThread,
     sources: Option<JoinHandle<Vec<Source>>>,
@@ -144,7 +144,7 @@ impl Emulated {
         Ok((Self { _thread: thread, sources, stop, events, lost: 0, channels, longest }, not))
     }
 
-    /// What happened since the last call.
+    /// Passes on what happened since the last call.
     pub(super) fn tell(&mut self, session: &mut Session) {
         while let Some(mut event) = self.events.pop() {
             if let Some(channel) = self.channels.get(event.job.task as usize) {
@@ -159,9 +159,9 @@ impl Emulated {
         }
     }
 
-    /// No more messages; of each channel, when what was inside has left or is overdue, its number in
+    /// Sends no more messages. Returns of each channel, when what was inside has left or is overdue, its number in
     /// the session and what became of it.
-    pub(super) fn stop(mut self, session: &mut Session) -> Vec<(String, u32, Outcome)> {
+    pub(super) fn stop(mut self, session: &mut Session) -> Vec<report::Channel> {
         self.stop.store(true, Ordering::Relaxed);
         // It does not panic; if it did, it said so then, and what it had is gone.
         let sources = self.sources.take().and_then(|sources| sources.join().ok());
@@ -181,7 +181,7 @@ impl Emulated {
     }
 }
 
-/// Opens a channel: its client's end, and its books.
+/// Opens a channel. Returns its client's end, and its account.
 fn attach(
     contract: &Contract,
     spec: SenderSpec,
@@ -228,7 +228,7 @@ fn attach(
     Ok((client.into(), account))
 }
 
-/// By the channel's own books.
+/// Says what became of a channel by its own account.
 fn outcome(account: &Account, now: Instant) -> Outcome {
     let seen = account.snapshot();
     let worst = seen.worst_lateness_nanos.unwrap_or(0).max(0).cast_unsigned();
@@ -240,4 +240,101 @@ fn outcome(account: &Account, now: Instant) -> Outcome {
     };
     let (jobs, late) = (seen.sent, seen.late);
     Outcome { became, jobs, late, max_tardiness: Duration::from_nanos(worst) }
+}
+
+/// The sources look whether to end at least so often.
+const STOP_LOOK: Duration = Duration::from_millis(20);
+
+/// The sender of one channel.
+struct Source {
+    sending: Sending,
+    message: Vec<u8>,
+    pace: Pace,
+}
+
+impl Source {
+    fn new(sending: Sending, traffic: LinearBounded, first: Instant) -> Self {
+        let message = vec![0; traffic.max_message() as usize];
+        Self { sending, message, pace: Pace::new(traffic, first) }
+    }
+
+    /// Counts messages that have not left.
+    fn unreleased(&mut self) -> u64 {
+        // A queue that makes no sense has been ended by the sender, which says so.
+        self.sending.unreleased().unwrap_or(0)
+    }
+}
+
+/// When the next message may come.
+struct Pace {
+    due: Instant,
+    spacing: Duration,
+    /// Of the burst, after the next.
+    at_once: u32,
+}
+
+impl Pace {
+    fn new(traffic: LinearBounded, first: Instant) -> Self {
+        let (spacing, burst) = (traffic.min_inter_arrival(), traffic.max_burst());
+        Self { due: first, spacing, at_once: burst - 1 }
+    }
+
+    /// Notes that a message was sent at `now`. What is late does not catch up: that might be too fast.
+    fn sent(&mut self, now: Instant) {
+        match self.at_once.checked_sub(1) {
+            Some(left) => self.at_once = left,
+            None => self.due = self.due.max(now).saturating_add(self.spacing),
+        }
+    }
+}
+
+/// Sends until it is told to stop. Returns the queues, with what is left in them.
+fn send_all(mut all: Vec<Source>, stop: &Arc<AtomicBool>) -> Vec<Source> {
+    let mut gone = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let next = all.iter().map(|one| one.pace.due).min().unwrap_or(Instant::MAX);
+        clock::sleep_until(next.min(clock::now() + STOP_LOOK));
+        for at in (0..all.len()).rev() {
+            let source = &mut all[at];
+            while source.pace.due <= clock::now() {
+                match source.sending.try_send(&source.message) {
+                    // Without room there is no message: what is late inside is counted there.
+                    Ok(()) | Err(SendError::Full { .. }) => source.pace.sent(clock::now()),
+                    // The sender has ended it, and says why.
+                    Err(_) => {
+                        gone.push(all.swap_remove(at));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    all.append(&mut gone);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_late_the_source_is_what_it_sends_conforms() {
+        let traffic = LinearBounded::fixed(100, Duration::from_nanos(10), 3).expect("valid");
+        let mut pace = Pace::new(traffic, Instant::from_nanos(5));
+        let mut sent: Vec<u64> = Vec::new();
+        // Twice it comes late.
+        for late in [0, 0, 0, 0, 4, 0, 0, 35, 0, 0] {
+            let now = pace.due.saturating_add(Duration::from_nanos(late));
+            sent.push(now.as_nanos());
+            pace.sent(now);
+        }
+        assert_eq!(sent[..4], [5, 5, 5, 15]);
+        // In each window no more than the contract allows.
+        for (first, from) in sent.iter().enumerate() {
+            for (nth, to) in sent[first..].iter().enumerate() {
+                let window = Duration::from_nanos(to - from + 1);
+                assert!(traffic.arrivals_in(window) > Some(nth as u64), "{sent:?}");
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! Channels that a broker has granted, to a command of the contract or to whoever asked for one by a
-//! name of the contract: their accounts are the broker's.
+//! Channels that a broker has granted, to a command of the contract or to a program that asked for one by a name of the
+//! contract: their accounts are the broker's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,13 +13,13 @@ use punctual_model::{Contract, Duration, Instant};
 use super::programs::Owners;
 use super::promises::{Became, Outcome, broken};
 
-/// So often the broker is asked.
+/// The broker is asked so often.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Losses that are no fault of who sends.
+/// Losses that are no fault of the sending program.
 const OURS: [&str; 2] = ["refused", "unreachable"];
 
-/// What the broker has said.
+/// The channels of a contract, as a broker tells of them.
 pub(super) struct Brokered {
     broker: Option<Broker>,
     /// Names of the contract's channels.
@@ -54,12 +54,12 @@ impl Brokered {
         brokered
     }
 
-    /// Whether it has said nothing of a channel of the contract so far.
+    /// Returns whether it has said nothing of a channel of the contract so far.
     pub(super) fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Whether a channel of the contract is its, or will be when its command runs.
+    /// Returns whether a channel of the contract is its, or will be when its command runs.
     pub(super) fn has(&self, name: &str) -> bool {
         self.seen.values().any(|seen| seen.name == name)
             || self.of_command.iter().flatten().any(|of| of == name)
@@ -102,7 +102,7 @@ impl Brokered {
         }
     }
 
-    /// What became of each channel, by its name; of one with several grants several times.
+    /// Returns what became of each channel, by its name; of one with several grants several times.
     pub(super) fn outcomes(&self) -> impl Iterator<Item = (&str, Outcome)> {
         self.seen.values().map(|seen| (&*seen.name, seen.outcome()))
     }

@@ -1,0 +1,179 @@
+//! Runs what a contract declares, and says of each promise whether it was kept.
+//!
+//! Reading order: [`promises`] (what is to be judged, and what a verdict may rest on), then what tries it:
+//! [`programs`] (the commands, by `punctual run`), [`synthetic`] (tasks and upcalls whose code is not there),
+//! [`emulated`] (channels that no program uses), [`brokered`] (those that one does); [`report`].
+
+mod brokered;
+mod emulated;
+mod programs;
+mod promises;
+mod report;
+mod synthetic;
+
+use std::path::{Path, PathBuf};
+
+use punctual_analysis::{Grant, mapping};
+use punctual_linux::clock;
+use punctual_linux::process::{Blocked, Caught};
+use punctual_model::{Contract, Duration, HostProfile};
+use punctual_observe::Session;
+
+pub use promises::{Became, Evidence, Promised};
+pub use report::Report;
+
+use crate::Failure;
+use crate::program::enforcer;
+use crate::trace::{Recorded, Recorder};
+use brokered::Brokered;
+use emulated::Emulated;
+use programs::{Owners, Programs};
+use synthetic::Synthetic;
+
+/// The kernel's records are taken this often.
+const TURN: Duration = Duration::from_millis(50);
+
+/// How a contract is verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Run for so long; less if all programs end before and nothing else runs.
+    pub length: Duration,
+    /// Run the commands of the contract, and nothing in the place of code that is not there.
+    pub only_programs: bool,
+    /// Where the broker listens that is asked for channels, and where there is no privilege.
+    pub broker: PathBuf,
+    /// The program `punctual`, whose `run` runs the commands of the contract.
+    pub run_by: PathBuf,
+}
+
+/// Runs the contract of `file` and says of each promise whether it was kept; of one that is refused, that it is.
+/// `trace` makes the file that what is seen goes to, when the contract was admitted.
+///
+/// The signals that end a process are blocked in this thread meanwhile; one of them ends the run. It takes CAP_BPF
+/// and CAP_PERFMON, and what running the commands takes.
+///
+/// # Errors
+/// If the commands cannot be run, or the kernel cannot be asked.
+///
+/// # Examples
+/// ```no_run
+/// use punctual::model::Duration;
+/// use punctual::verify::{Options, verify};
+///
+/// let file = "studio.toml".as_ref();
+/// let contract = punctual::contract::read(file)?.contract;
+/// let host = punctual::host::choose(None)?.host;
+/// let options = Options {
+///     length: Duration::from_secs(60),
+///     only_programs: false,
+///     broker: "/run/punctual/broker.sock".into(),
+///     run_by: "punctual".into(),
+/// };
+/// for promised in verify(file, &contract, &host, &options, || Ok(None))?.promises {
+///     println!("{} {}: {}", promised.kind, promised.name, promised.became.name());
+/// }
+/// # Ok::<(), punctual::Failure>(())
+/// ```
+pub fn verify(
+    file: &Path,
+    contract: &Contract,
+    host: &HostProfile,
+    options: &Options,
+    trace: impl FnOnce() -> Result<Option<Recorder>, Failure>,
+) -> Result<Report, Failure> {
+    let grant = match punctual_analysis::admit(contract, host) {
+        Ok(grant) => grant,
+        Err(refusal) => return Ok(Report::refused(file, &refusal.to_string())),
+    };
+    let signals = Blocked::new().map_err(Failure::cannot_here)?;
+    let owners = Owners::new(contract, programs::plan(contract, host, &options.broker)?);
+    let mut recorded = Recorded::new(trace()?);
+    let mut session = Session::promising(owners.asked()).map_err(Failure::cannot_here)?;
+    if recorded.is_on() {
+        session.keep_seen();
+    }
+    if let Some((program, commands)) = enforcer() {
+        session.enforced_by(program, commands);
+    }
+    let mut report = Report::new(file, promises::all(contract, options.only_programs));
+    let mut brokered = Brokered::start(&options.broker, contract, &owners);
+    let mut standing_in = match options.only_programs {
+        true => StandingIn::default(),
+        false => StandingIn::start(contract, &grant, host, &brokered, &mut session, &mut report)?,
+    };
+    let mut programs = Programs::start(file, options, contract, &signals)?;
+    if let Some(programs) = &programs {
+        owners.started(programs.id());
+        session.follow(programs.id());
+    }
+    let begun = clock::now();
+    loop {
+        let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
+        standing_in.tell(&mut session);
+        let late = session.turn();
+        report.late(&late);
+        recorded.more(session.take_seen(), &late)?;
+        brokered.look(&owners);
+        let asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
+        let over = clock::now().saturating_since(begun) >= options.length;
+        let programs_ended = programs.as_mut().map_or(Ok(true), Programs::have_ended)?;
+        if asked || over || (programs_ended && standing_in.is_empty() && brokered.is_empty()) {
+            break;
+        }
+    }
+    report.ran = clock::now().saturating_since(begun);
+    brokered.look_once_more(&owners);
+    let channels = standing_in.stop(&mut session)?;
+    let mut ended = session.end();
+    recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
+    recorded.end()?;
+    if let Some(programs) = programs {
+        report.ended = programs.end()?;
+    }
+    report.judge(contract, &ended, &owners);
+    report.emulated(contract, channels);
+    report.brokered(contract, &brokered);
+    Ok(report)
+}
+
+/// What runs in the place of code that the contract does not name.
+#[derive(Default)]
+struct StandingIn {
+    synthetic: Option<Synthetic>,
+    emulated: Option<Emulated>,
+}
+
+impl StandingIn {
+    fn start(
+        contract: &Contract,
+        grant: &Grant,
+        host: &HostProfile,
+        brokered: &Brokered,
+        session: &mut Session,
+        report: &mut Report,
+    ) -> Result<Self, Failure> {
+        let (expanded, _) = mapping::expand(contract, host).map_err(Failure::bad_input)?;
+        let (synthetic, undriven) = Synthetic::start(&expanded, grant, *host, session)?;
+        report.undriven(contract, &undriven);
+        let wanted = |name: &str| !brokered.has(name);
+        let (emulated, undriven) = Emulated::start(&expanded, wanted, session);
+        report.undriven(contract, &undriven);
+        Ok(Self { synthetic, emulated })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.synthetic.is_none() && self.emulated.is_none()
+    }
+
+    fn tell(&mut self, session: &mut Session) {
+        self.synthetic.iter_mut().for_each(|synthetic| synthetic.tell(session));
+        self.emulated.iter_mut().for_each(|emulated| emulated.tell(session));
+    }
+
+    /// Ends all of it. Returns what became of the channels.
+    fn stop(self, session: &mut Session) -> Result<Vec<report::Channel>, Failure> {
+        let channels = self.emulated.map(|emulated| emulated.stop(session));
+        self.synthetic.map_or(Ok(()), |synthetic| synthetic.stop(session))?;
+        Ok(channels.unwrap_or_default())
+    }
+}

@@ -1,0 +1,324 @@
+//! The promises of a contract, what became of each, and what that rests on.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Contract, Duration};
+use punctual_trace::check::{Judged, Verdict, Why};
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+/// How a promise was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// Arithmetic, before anything ran.
+    Admission,
+    /// The program of the contract, watched from outside.
+    Program,
+    /// Work that takes the declared time, run by the runtime in place of the user's code.
+    Synthetic,
+    /// Messages as the contract declares them, through the channels' sender to a link without a receiver.
+    EmulatedLink,
+    /// What a broker counted of a channel that a program uses.
+    Broker,
+}
+
+impl Evidence {
+    /// Returns the word for it in tables and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admission => "admission",
+            Self::Program => "program",
+            Self::Synthetic => "synthetic work",
+            Self::EmulatedLink => "emulated link",
+            Self::Broker => "broker",
+        }
+    }
+
+    /// Says what it shows, and what not.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Admission => "the numbers of the contract were examined; nothing ran for it",
+            Self::Program => {
+                "the program itself ran; its threads were watched by the kernel's records"
+            }
+            Self::Synthetic => {
+                "work that uses 95 % of the declared time ran in place of the code: it shows that host \
+                 and runtime keep the promise, not that the code needs no more than was declared"
+            }
+            Self::EmulatedLink => {
+                "messages of the largest size as often as declared went through the sender of channels \
+                 to an emulated link: it shows that host and sender keep the promise, not that the \
+                 programs and the network do"
+            }
+            Self::Broker => "the broker counted the messages of whoever holds the channel",
+        }
+    }
+}
+
+/// What became of a promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Became {
+    /// It was kept.
+    Kept,
+    /// It was broken; a sentence says how.
+    Broken(String),
+    /// Something is missing to tell; a sentence says what.
+    NotJudgeable(String),
+}
+
+impl Became {
+    /// Returns the word for it in the JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Broken(_) => "broken",
+            Self::NotJudgeable(_) => "not judgeable",
+        }
+    }
+}
+
+/// What was found of a promise, or of a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) became: Became,
+    pub(super) jobs: u64,
+    pub(super) late: u64,
+    pub(super) max_tardiness: Duration,
+}
+
+/// Returns a verdict's sentence without its first word, which stands elsewhere.
+pub(super) fn broken(verdict: &str) -> String {
+    verdict.strip_prefix("broken: ").unwrap_or(verdict).to_owned()
+}
+
+/// One promise.
+#[derive(Clone, Debug)]
+pub struct Promised {
+    /// The kind of entry it was given to: `command`, `upcall`, …
+    pub kind: &'static str,
+    /// The entry.
+    pub name: String,
+    /// What became of it.
+    pub became: Became,
+    /// What the verdict rests on: empty as long as there is none.
+    pub evidence: Vec<Evidence>,
+    /// How many jobs were seen, or messages.
+    pub jobs: u64,
+    /// How many of them were late.
+    pub late: u64,
+    /// How late the latest was.
+    pub max_tardiness: Duration,
+    /// The main causes of its late jobs, with how many each made late; the most frequent first.
+    pub causes: Vec<(String, u64)>,
+}
+
+/// Keys are never renamed, only added.
+impl Serialize for Promised {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(serde::Serialize)]
+        struct Cause<'a> {
+            cause: &'a str,
+            jobs: u64,
+        }
+        let evidence: Vec<&str> = self.evidence.iter().map(|one| one.name()).collect();
+        let causes = self.causes.iter().map(|(cause, jobs)| Cause { cause, jobs: *jobs });
+        let mut one = serializer.serialize_struct("Promised", 9)?;
+        one.serialize_field("kind", self.kind)?;
+        one.serialize_field("name", &self.name)?;
+        one.serialize_field("verdict", self.became.name())?;
+        one.serialize_field("why", &self.why())?;
+        one.serialize_field("evidence", &evidence)?;
+        one.serialize_field("jobs", &self.jobs)?;
+        one.serialize_field("late", &self.late)?;
+        one.serialize_field("max_tardiness_ns", &self.max_tardiness.as_nanos())?;
+        one.serialize_field("causes", &causes.collect::<Vec<_>>())?;
+        one.end()
+    }
+}
+
+/// Returns all promises of a contract, before anything ran; with `only_programs`, nothing but the commands will run.
+pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
+    let mut admission = Promised::of("contract", "admission", Became::Kept);
+    admission.evidence.push(Evidence::Admission);
+    let mut all = vec![admission];
+    let no = |why: &str| Became::NotJudgeable(why.to_owned());
+    let held: Vec<usize> =
+        contract.commands.iter().filter_map(|command| Some(command.held()?.reservation)).collect();
+    for command in &contract.commands {
+        let became = match command.held() {
+            Some(_) => no("it was not seen to run"),
+            None => no("an ordinary program: nothing was promised to it"),
+        };
+        all.push(Promised::of("command", command.name(), became));
+    }
+    for (at, named) in contract.reservations.iter().enumerate() {
+        if !held.contains(&at) {
+            all.push(Promised::of("reservation", &named.name, no("no command holds it")));
+        }
+    }
+    let unseen = match only_programs {
+        true => no("it has no program (--only-programs)"),
+        false => no("it was not seen to run"),
+    };
+    let mut unseen = |kind, name: &str| all.push(Promised::of(kind, name, unseen.clone()));
+    contract.upcalls.iter().for_each(|upcall| unseen("upcall", upcall.name()));
+    let is_upcall = |name: &str| contract.upcalls.iter().any(|upcall| upcall.name() == name);
+    let tasks = contract.tasks.iter().filter(|task| !is_upcall(task.name()));
+    tasks.for_each(|task| unseen("task", task.name()));
+    contract.streams.iter().for_each(|stream| unseen("stream", stream.name()));
+    contract.channels.iter().for_each(|channel| unseen("channel", channel.name()));
+    for one in &contract.best_effort {
+        all.push(Promised::of("channel", &one.name, no("nothing was promised to it")));
+    }
+    for one in &contract.receiving {
+        let why = no("nobody received on it: no broker has granted a channel of this name");
+        all.push(Promised::of("channel", &one.name, why));
+    }
+    all
+}
+
+impl Promised {
+    pub(super) fn of(kind: &'static str, name: &str, became: Became) -> Self {
+        Self {
+            kind,
+            name: name.to_owned(),
+            became,
+            evidence: Vec::new(),
+            jobs: 0,
+            late: 0,
+            max_tardiness: Duration::ZERO,
+            causes: Vec::new(),
+        }
+    }
+
+    /// Notes that it, or a part of it, could not be tried.
+    pub(super) fn cannot(&mut self, why: &str) {
+        if !matches!(self.became, Became::Broken(_)) {
+            self.became = Became::NotJudgeable(why.to_owned());
+        }
+    }
+
+    /// Takes what was found of it, or of one of its parts: it is kept if all are, broken if one is.
+    pub(super) fn found(&mut self, evidence: Evidence, found: Outcome) {
+        let worse = match (&self.became, &found.became) {
+            // The first.
+            _ if self.evidence.is_empty() => true,
+            (Became::Broken(_), _) => false,
+            (_, Became::Broken(_)) => true,
+            (Became::NotJudgeable(_), _) => false,
+            (Became::Kept, _) => true,
+        };
+        if worse {
+            self.became = found.became;
+        }
+        if !self.evidence.contains(&evidence) {
+            self.evidence.push(evidence);
+        }
+        self.jobs += found.jobs;
+        self.late += found.late;
+        self.max_tardiness = self.max_tardiness.max(found.max_tardiness);
+    }
+
+    /// Says why it was not kept, or cannot be judged; with what made most of its late jobs late.
+    pub fn why(&self) -> Option<String> {
+        match &self.became {
+            Became::Kept => None,
+            Became::NotJudgeable(why) => Some(why.clone()),
+            Became::Broken(why) => Some(match self.causes.first() {
+                Some((main, _)) => format!("{why}; the most frequent cause: {main}"),
+                None => why.clone(),
+            }),
+        }
+    }
+
+    /// Takes why so many of its jobs were late.
+    pub(super) fn because(&mut self, causes: &BTreeMap<String, u64>) {
+        for (cause, jobs) in causes {
+            match self.causes.iter_mut().find(|known| known.0 == *cause) {
+                Some(known) => known.1 += jobs,
+                None => self.causes.push((cause.clone(), *jobs)),
+            }
+        }
+        self.causes.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+    }
+}
+
+/// Sums up what was found of all threads of a program, or of one upcall.
+pub(super) fn of_all(judged: &[&Judged]) -> Outcome {
+    let jobs = judged.iter().map(|one| one.complete).sum::<u64>();
+    let late = judged.iter().map(|one| one.late).sum();
+    let latest = judged.iter().map(|one| one.max_tardiness).max();
+    let max_tardiness = latest.unwrap_or(Duration::ZERO);
+    // A thread without a job, or without a promise, says nothing about the others.
+    let nothing =
+        |one: &&&Judged| matches!(one.verdict, Verdict::NotJudgeable(Why::NoJob | Why::NoPromise));
+    let cannot = judged.iter().filter(|one| !nothing(one)).find_map(|one| match one.verdict {
+        Verdict::NotJudgeable(why) => Some(why.to_string()),
+        _ => None,
+    });
+    let any_kept = judged.iter().any(|one| one.verdict == Verdict::Kept);
+    let became = match (late, cannot) {
+        (1.., _) => Became::Broken(format!(
+            "{late} of {} jobs were late, the latest by {max_tardiness}",
+            jobs.max(late)
+        )),
+        (_, Some(why)) => Became::NotJudgeable(why),
+        (_, None) if any_kept => Became::Kept,
+        _ => Became::NotJudgeable(
+            "no job was released: it never waited for anything, or did not run".to_owned(),
+        ),
+    };
+    Outcome { became, jobs, late, max_tardiness }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(verdict: Verdict, complete: u64, late: u64) -> Judged {
+        let (first_late, max_tardiness) = (None, Duration::from_nanos(late));
+        let (too_early, refused) = (0, 0);
+        Judged { verdict, complete, late, first_late, max_tardiness, too_early, refused }
+    }
+
+    #[test]
+    fn one_broken_thread_breaks_the_promise_of_its_command() {
+        let kept = judged(Verdict::Kept, 5, 0);
+        let broken = judged(Verdict::Broken, 4, 2);
+        let lost = judged(Verdict::NotJudgeable(Why::Lost { events: 3 }), 1, 0);
+        let nothing = judged(Verdict::NotJudgeable(Why::NoJob), 0, 0);
+        let became = |all: &[&Judged]| of_all(all).became;
+        assert!(
+            matches!(became(&[&kept, &broken, &lost]), Became::Broken(why) if why.contains("2 of 10"))
+        );
+        assert!(
+            matches!(became(&[&kept, &lost]), Became::NotJudgeable(why) if why.contains("lost"))
+        );
+        assert_eq!(became(&[&kept, &nothing]), Became::Kept);
+        assert!(matches!(became(&[&nothing]), Became::NotJudgeable(_)));
+    }
+
+    #[test]
+    fn a_stream_is_kept_if_its_upcall_and_its_channel_are() {
+        let (kept, broken) = (Became::Kept, Became::Broken("late".to_owned()));
+        let unknown = Became::NotJudgeable("lost".to_owned());
+        for (upcall, channel, both) in [
+            (&kept, &kept, &kept),
+            (&kept, &broken, &broken),
+            (&broken, &unknown, &broken),
+            (&unknown, &kept, &unknown),
+            (&unknown, &broken, &broken),
+        ] {
+            let mut stream =
+                Promised::of("stream", "s", Became::NotJudgeable("not run".to_owned()));
+            for (evidence, became) in
+                [(Evidence::Synthetic, upcall), (Evidence::EmulatedLink, channel)]
+            {
+                let max_tardiness = Duration::ZERO;
+                let found = Outcome { became: became.clone(), jobs: 3, late: 1, max_tardiness };
+                stream.found(evidence, found);
+            }
+            assert_eq!((&stream.became, stream.jobs, stream.late), (both, 6, 2));
+            assert_eq!(stream.evidence, [Evidence::Synthetic, Evidence::EmulatedLink]);
+        }
+    }
+}
