@@ -1,6 +1,5 @@
 //! `punctual calibrate`: what this host's operations cost.
 
-mod json;
 mod text;
 
 use std::io::Write as _;
@@ -12,6 +11,7 @@ use punctual::calibrate::{self, Options};
 use punctual_model::Duration;
 use punctual_model::host::{Calibration, Percentile};
 use punctual_model::units;
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -129,10 +129,23 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let path = file.map(|file| file.write(&calibration)).transpose()?;
     output::print(&match path {
         None => calibration.to_string(),
-        Some(path) if args.json => json::page(&calibration, &path),
+        Some(path) if args.json => json(&calibration, &path),
         Some(path) => text::page(&calibration, &path),
     })?;
     Ok(Exit::Kept)
+}
+
+/// One JSON object and a line end.
+fn json(calibration: &Calibration, path: &Path) -> String {
+    #[derive(Serialize)]
+    struct Page<'a> {
+        path: String,
+        #[serde(flatten)]
+        calibration: &'a Calibration,
+    }
+    let page = Page { path: path.display().to_string(), calibration };
+    // Cannot fail: no map with keys that are not text, no writer.
+    serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
 }
 
 /// On a terminal a bar and how long it will take; elsewhere nothing.

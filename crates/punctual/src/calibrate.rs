@@ -4,9 +4,9 @@
 //! [`measuring`] throws away what the hypervisor disturbed and makes charges of the rest.
 
 mod burst;
+mod charge;
 mod ground;
 mod measuring;
-mod per_packet;
 mod plan;
 mod receiving;
 mod seat;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_model::Duration;
-use punctual_model::host::{Calibration, Spread, Under};
+use punctual_model::host::{Calibration, Sampled};
 
 use punctual::calibrate::size;
 
@@ -18,12 +18,12 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
     let mut figures = table("operation");
     for figure in &calibration.figures {
         let name = figure.operation.name();
-        row(&mut figures, name, figure.under, &figure.spread, figure.discarded);
+        row(&mut figures, name, &figure.sampled);
     }
     let mut refills = table("refill of");
     for refill in &calibration.cache_refill {
         let name = size(refill.working_set);
-        row(&mut refills, &name, refill.under, &refill.spread, refill.discarded);
+        row(&mut refills, &name, &refill.sampled);
     }
     let (messages, arrivals) = (sending::table(calibration), receiving::table(calibration));
     // Writing to a string cannot fail.
@@ -73,7 +73,8 @@ fn table(of: &str) -> Table {
     table
 }
 
-fn row(table: &mut Table, name: &str, under: Under, spread: &Spread, discarded: u32) {
+fn row(table: &mut Table, name: &str, sampled: &Sampled) {
+    let Sampled { under, spread, discarded, .. } = sampled;
     let times = [spread.min(), spread.p50(), spread.p99(), spread.max()]
         .map(|time: Duration| time.to_string());
     let counts = [spread.samples().to_string(), discarded.to_string()];

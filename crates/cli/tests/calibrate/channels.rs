@@ -80,7 +80,7 @@ pub(super) fn sending_is_charged(place: &Place, path: &str, written: &Calibratio
             let charged = charge.costs.first_packet.as_nanos()
                 + charge.costs.link_scheduling.as_nanos()
                 + u64::from(one.packets - 1) * each.as_nanos();
-            assert!(charged >= one.spread.p99().as_nanos(), "{one:?}: {charge:?}");
+            assert!(charged >= one.sampled.spread.p99().as_nanos(), "{one:?}: {charge:?}");
         }
     }
     // A contract that says nothing of costs is admitted by those, and by none where there are none.
@@ -115,7 +115,7 @@ pub(super) fn receiving_is_charged(written: &Calibration, page: &Value) {
     for one in written.arrivals.iter().filter(|one| one.packet_bytes <= 1_420) {
         let further = u64::from(one.packets - 1) * charge.costs.packet.as_nanos();
         let steps = charge.costs.first_packet.as_nanos() + further;
-        assert!(steps >= one.spread.p99().as_nanos(), "{one:?}: {charge:?}");
+        assert!(steps >= one.sampled.spread.p99().as_nanos(), "{one:?}: {charge:?}");
         assert!(u64::from(one.packets) * each >= steps, "{charge:?}");
     }
 }

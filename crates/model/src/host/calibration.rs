@@ -91,11 +91,9 @@ pub enum Under {
     Deadline,
 }
 
-/// The time of one operation.
+/// The samples of one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figure {
-    /// The operation.
-    pub operation: Operation,
+pub struct Sampled {
     /// The scheduling class.
     pub under: Under,
     /// The distribution of the samples.
@@ -106,19 +104,37 @@ pub struct Figure {
     pub stolen: Duration,
 }
 
+/// The time of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// The operation.
+    pub operation: Operation,
+    /// The samples.
+    pub sampled: Sampled,
+}
+
 /// The extra time to touch a working set after another thread touched one of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheRefill {
     /// The working set in bytes, at least 1.
     pub working_set: u64,
-    /// The scheduling class.
-    pub under: Under,
-    /// The distribution of the samples.
-    pub spread: Spread,
-    /// As for a [`Figure`].
-    pub discarded: u32,
-    /// As for a [`Figure`].
-    pub stolen: Duration,
+    /// The samples.
+    pub sampled: Sampled,
+}
+
+/// The charge for the steps of sending or receiving at admission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepCharge<C> {
+    /// The cost of each step (real-time channels, Table 1).
+    pub costs: C,
+    /// The path of the measured packets, in words: a kind of link, or an address. `None`: not
+    /// stated.
+    pub path: Option<String>,
+    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
+    /// stated.
+    pub largest_packet: Option<u32>,
+    /// The percentile of all steps. `None`: not stated.
+    pub percentile: Option<Percentile>,
 }
 
 /// A measurement that failed.
@@ -246,8 +262,8 @@ impl Calibration {
     }
 
     fn under_fifo(&self, operation: Operation) -> Option<&Spread> {
-        let figure = self.figure(operation).filter(|figure| figure.under == Under::Fifo);
-        figure.map(|figure| &figure.spread)
+        let figure = self.figure(operation).filter(|figure| figure.sampled.under == Under::Fifo);
+        figure.map(|figure| &figure.sampled.spread)
     }
 
     /// The least allowance of a slot: freezing and thawing are in no figure.
@@ -284,7 +300,8 @@ mod tests {
         let figure = |&(operation, under, p99): &(Operation, Under, u64)| {
             let spread = [1, 1, p99, 10 * p99].map(Duration::from_micros);
             let spread = Spread::new(1_000, spread).expect("ascending");
-            Figure { operation, under, spread, discarded: 0, stolen: Duration::ZERO }
+            let sampled = Sampled { under, spread, discarded: 0, stolen: Duration::ZERO };
+            Figure { operation, sampled }
         };
         Calibration {
             host: HostIdentity { cpu_model: "c".into(), kernel_release: "k".into(), cpus: 1 },

@@ -1,7 +1,7 @@
 //! The capacity of a host and the costs of its operations.
 //!
 //! [`HostProfile`] is the host as admission sees it. [`Calibration`] holds the measurements of a
-//! host, with the distribution of each figure. Its file form is in `file`, and
+//! host, with the distribution of each figure. Its file form is in `file`, its JSON in `serialize`, and
 //! [`Calibration::profile`] converts it to a profile.
 
 mod calibration;
@@ -10,13 +10,15 @@ mod limits;
 mod operation;
 mod receiving;
 mod sending;
+mod serialize;
 mod spread;
 
 use crate::channel::SendCosts;
 use crate::time::Service;
 
 pub use calibration::{
-    Absent, CacheRefill, Calibration, Figure, HostIdentity, Run, SwitchCharge, Under,
+    Absent, CacheRefill, Calibration, Figure, HostIdentity, Run, Sampled, StepCharge, SwitchCharge,
+    Under,
 };
 pub use file::MAX_ENTRIES;
 pub use limits::DeadlineLimits;

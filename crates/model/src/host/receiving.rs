@@ -1,11 +1,9 @@
 //! The costs of receiving, as measured and as charged.
 
-use alloc::string::String;
-
 use super::sending::content_rate;
-use super::{Percentile, Spread, Under};
+use super::{Sampled, StepCharge};
 use crate::channel::Framing;
-use crate::time::{Duration, Service};
+use crate::time::Service;
 
 /// Processor time of the receiving thread, by steps: those of sending (real-time channels, Table 1)
 /// without the selection of a packet.
@@ -31,18 +29,7 @@ impl ReceiveCosts {
 }
 
 /// The charge for receiving at admission.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReceiveCharge {
-    /// The cost of each step.
-    pub costs: ReceiveCosts,
-    /// The path of the measured packets, in words. `None`: not stated.
-    pub path: Option<String>,
-    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
-    /// stated.
-    pub largest_packet: Option<u32>,
-    /// The percentile of all steps. `None`: not stated.
-    pub percentile: Option<Percentile>,
-}
+pub type ReceiveCharge = StepCharge<ReceiveCosts>;
 
 /// Processor time for packets that wait in a socket: from the receiving thread's look at the socket
 /// until they are in the client's queue and the thread is about to sleep again.
@@ -54,14 +41,8 @@ pub struct ArrivalCost {
     pub framing: Framing,
     /// The number of packets, at least 1.
     pub packets: u32,
-    /// The scheduling class.
-    pub under: Under,
-    /// The distribution of the samples.
-    pub spread: Spread,
-    /// Samples that were discarded because the hypervisor took processor time during them.
-    pub discarded: u32,
-    /// The processor time that the hypervisor took, on all CPUs together.
-    pub stolen: Duration,
+    /// The samples.
+    pub sampled: Sampled,
 }
 
 impl ArrivalCost {
@@ -80,13 +61,15 @@ impl ArrivalCost {
     /// Returns the median rate at which such packets can be received if only the processor limits
     /// it (`r_max`; L4ATM, §3.1): bits of content a second, rounded down.
     pub fn bits_per_second(&self) -> u64 {
-        content_rate(self.packet_bytes, self.packets, self.spread.p50())
+        content_rate(self.packet_bytes, self.packets, self.sampled.spread.p50())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{Spread, Under};
+    use crate::time::Duration;
 
     #[test]
     fn any_packet_is_charged_a_change_and_the_dearer_kind() {
@@ -107,15 +90,10 @@ mod tests {
     #[test]
     fn a_rate_is_content_by_the_median() {
         let spread = Spread::new(9, [1, 32, 50, 60].map(Duration::from_micros)).expect("valid");
-        let arrival = ArrivalCost {
-            packet_bytes: 1_000,
-            framing: Framing::Datagram,
-            packets: 8,
-            under: Under::Fifo,
-            spread,
-            discarded: 0,
-            stolen: Duration::ZERO,
-        };
+        let (under, stolen) = (Under::Fifo, Duration::ZERO);
+        let sampled = Sampled { under, spread, discarded: 0, stolen };
+        let arrival =
+            ArrivalCost { packet_bytes: 1_000, framing: Framing::Datagram, packets: 8, sampled };
         // 64,000 bits in 32 µs.
         assert_eq!(arrival.bits_per_second(), 2_000_000_000);
     }

@@ -1,25 +1,11 @@
 //! The costs of sending, as measured and as charged.
 
-use alloc::string::String;
-
-use super::{Percentile, Spread, Under};
+use super::{Sampled, StepCharge};
 use crate::channel::SendCosts;
 use crate::time::Duration;
 
 /// The charge for sending at admission.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SendCharge {
-    /// The cost of each step (real-time channels, Table 1).
-    pub costs: SendCosts,
-    /// The path of the measured packets, in words: a kind of link, or an address. `None`: not
-    /// stated.
-    pub path: Option<String>,
-    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
-    /// stated.
-    pub largest_packet: Option<u32>,
-    /// The percentile of all steps. `None`: not stated.
-    pub percentile: Option<Percentile>,
-}
+pub type SendCharge = StepCharge<SendCosts>;
 
 /// Processor time for a message: from the wake-up of the sending thread until it sleeps again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +16,8 @@ pub struct MessageCost {
     pub packets_per_block: u32,
     /// The number of packets of the message, at least 1.
     pub packets: u32,
-    /// The scheduling class.
-    pub under: Under,
-    /// The distribution of the samples.
-    pub spread: Spread,
-    /// Samples that were discarded because the hypervisor took processor time during them.
-    pub discarded: u32,
-    /// The processor time that the hypervisor took, on all CPUs together.
-    pub stolen: Duration,
+    /// The samples.
+    pub sampled: Sampled,
 }
 
 impl MessageCost {
@@ -49,7 +29,7 @@ impl MessageCost {
     /// Returns the median rate at which such messages can be sent one after another if only the
     /// processor limits it (`t_max`; L4ATM, §3.1): bits of content a second, rounded down.
     pub fn bits_per_second(&self) -> u64 {
-        content_rate(self.packet_bytes, self.packets, self.spread.p50())
+        content_rate(self.packet_bytes, self.packets, self.sampled.spread.p50())
     }
 }
 
@@ -62,22 +42,19 @@ pub(super) fn content_rate(packet_bytes: u32, packets: u32, took: Duration) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{Spread, Under};
 
     #[test]
     fn a_rate_is_bits_by_the_median() {
         let spread = Spread::new(9, [1, 40, 50, 60].map(Duration::from_micros)).expect("valid");
-        let message = MessageCost {
-            packet_bytes: 1_000,
-            packets_per_block: 8,
-            packets: 8,
-            under: Under::Fifo,
-            spread,
-            discarded: 0,
-            stolen: Duration::ZERO,
-        };
+        let (under, stolen) = (Under::Fifo, Duration::ZERO);
+        let sampled = Sampled { under, spread, discarded: 0, stolen };
+        let message =
+            MessageCost { packet_bytes: 1_000, packets_per_block: 8, packets: 8, sampled };
         // 64,000 bits in 40 µs.
         assert_eq!(message.bits_per_second(), 1_600_000_000);
         let none = Spread::new(1, [Duration::ZERO; 4]).expect("valid");
-        assert_eq!(MessageCost { spread: none, ..message }.bits_per_second(), 64_000_000_000_000);
+        let none = Sampled { spread: none, ..sampled };
+        assert_eq!(MessageCost { sampled: none, ..message }.bits_per_second(), 64_000_000_000_000);
     }
 }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use punctual_linux::{clock, host};
 use punctual_model::host::{
     Absent, ArrivalCost, CacheRefill, Figure, MessageCost, Operation, Percentile, ReceiveCharge,
-    SendCharge, Spread, SwitchCharge,
+    Sampled, SendCharge, Spread, SwitchCharge,
 };
 use punctual_model::{Duration, Service};
 
 use super::burst::{Bench, Kept, Why};
+use super::charge::{Charge, Covers};
 use super::plan::{Plan, What};
 use super::{receiving, sending};
 
@@ -54,8 +55,7 @@ pub(super) fn run(
 ) -> Measured {
     let mut bench = Bench::here(to);
     let (mut switch, mut refill, mut complete) = (None, None, false);
-    let mut sent = sending::Charge::default();
-    let mut received = receiving::Charge::default();
+    let (mut sent, mut received, mut pick) = (Charge::default(), Charge::default(), None);
     let mut measured = Measured {
         figures: Vec::new(),
         cache_refill: Vec::new(),
@@ -81,24 +81,25 @@ pub(super) fn run(
             }
         };
         let under = bench.under(what);
-        let all = || lists.iter().zip(discarded.iter().copied());
+        let all = || {
+            lists.iter().zip(discarded.iter().copied()).map(|((sorted, spread), discarded)| {
+                (sorted, Sampled { under, spread: *spread, discarded, stolen })
+            })
+        };
         match what {
             What::Operation(operation) => {
-                for ((sorted, spread), discarded) in all() {
-                    let spread = *spread;
-                    measured.figures.push(Figure { operation, under, spread, discarded, stolen });
+                for (sorted, sampled) in all() {
+                    measured.figures.push(Figure { operation, sampled });
                     let charged = percentile.of(sorted).map(Duration::as_full_service);
                     switch = better(switch, operation, charged);
                     if operation == Operation::LinkScheduling {
-                        sent.picks(charged);
+                        pick = charged;
                     }
                 }
             }
             What::Refill(working_set) => {
-                for ((sorted, spread), discarded) in all() {
-                    let spread = *spread;
-                    let entry = CacheRefill { working_set, under, spread, discarded, stolen };
-                    measured.cache_refill.push(entry);
+                for (sorted, sampled) in all() {
+                    measured.cache_refill.push(CacheRefill { working_set, sampled });
                     // A set that fits a cache can lose more than a larger one, which never was in it: the
                     // dearest of all up to the one asked for.
                     if working_set <= plan.working_set {
@@ -108,39 +109,25 @@ pub(super) fn run(
                 complete |= working_set == plan.working_set;
             }
             What::Messages(packet_bytes) => {
-                for (((_, spread), discarded), (packets_per_block, packets)) in
-                    all().zip(sending::SHAPES)
-                {
-                    measured.messages.push(MessageCost {
-                        packet_bytes,
-                        packets_per_block,
-                        packets,
-                        under,
-                        spread: *spread,
-                        discarded,
-                        stolen,
-                    });
+                for ((_, sampled), (packets_per_block, packets)) in all().zip(sending::SHAPES) {
+                    let cost = MessageCost { packet_bytes, packets_per_block, packets, sampled };
+                    measured.messages.push(cost);
                 }
                 if packet_bytes <= plan.packet {
                     let sorted: Vec<_> = lists.into_iter().map(|(sorted, _)| sorted).collect();
-                    sent.messages(&sorted, percentile, packet_bytes == plan.packet);
+                    sending::messages(&mut sent, &sorted, percentile);
+                    sent.is_complete |= packet_bytes == plan.packet;
                 }
             }
             What::Arrivals(packet_bytes) => {
-                for (((_, spread), discarded), (framing, packets)) in all().zip(receiving::SHAPES) {
-                    measured.arrivals.push(ArrivalCost {
-                        packet_bytes,
-                        framing,
-                        packets,
-                        under,
-                        spread: *spread,
-                        discarded,
-                        stolen,
-                    });
+                for ((_, sampled), (framing, packets)) in all().zip(receiving::SHAPES) {
+                    let cost = ArrivalCost { packet_bytes, framing, packets, sampled };
+                    measured.arrivals.push(cost);
                 }
                 if packet_bytes <= plan.packet {
                     let sorted: Vec<_> = lists.into_iter().map(|(sorted, _)| sorted).collect();
-                    received.packets(&sorted, percentile, packet_bytes == plan.packet);
+                    receiving::packets(&mut received, &sorted, percentile);
+                    received.is_complete |= packet_bytes == plan.packet;
                 }
             }
         }
@@ -153,14 +140,16 @@ pub(super) fn run(
             working_set: plan.working_set,
             percentile,
         });
-    match sent.of(measured.switching, percentile, bench.network.name(), plan.packet) {
+    let (switching, largest_packet) = (measured.switching, plan.packet);
+    let covers = |path| Covers { switching, percentile, path, largest_packet };
+    match sending::charge(sent, pick, covers(bench.network.name())) {
         Ok(charge) => measured.sending = Some(charge),
         Err(why) => {
             measured.messages.clear();
             measured.absent.push(Absent { what: "sending".into(), why });
         }
     }
-    match received.of(measured.switching, percentile, bench.source.name(), plan.packet) {
+    match receiving::charge(received, covers(bench.source.name())) {
         Ok(charge) => measured.receiving = Some(charge),
         Err(why) => {
             measured.arrivals.clear();

@@ -4,9 +4,43 @@ use std::thread::{Builder, scope};
 
 use punctual_linux::measure::MeasureError;
 use punctual_linux::sched::{self, Class};
-use punctual_linux::thread;
+use punctual_linux::{clock, thread};
+use punctual_model::Duration;
 
 use super::burst::Why;
+
+/// So long is waited after what gave no sample: for room on the link, or for what delayed packets to pass.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Takes samples for `length` on such a thread, of each of `shapes` in turn, so that what disturbs the one disturbs the
+/// others. Returns a list for each.
+pub(super) fn in_turn<S: Copy + Sync>(
+    shapes: &[S],
+    class: Class,
+    cpu: usize,
+    length: Duration,
+    mut sample: impl FnMut(S) -> Result<Option<Duration>, Why> + Send,
+) -> Result<Vec<Vec<Duration>>, Why> {
+    on_seat(class, cpu, || {
+        let mut samples = vec![Vec::new(); shapes.len()];
+        let until = clock::now().saturating_add(length);
+        while clock::now() < until {
+            for (samples, shape) in samples.iter_mut().zip(shapes) {
+                match sample(*shape)? {
+                    Some(took) => samples.push(took),
+                    None => clock::sleep(PAUSE),
+                }
+            }
+        }
+        Ok(samples)
+    })
+}
+
+/// Says that packets are too large for where they are to go.
+pub(super) fn too_large(name: &str, largest: u32) -> Why {
+    let largest = super::plan::size(largest.into());
+    format!("packets of {name} carry at most {largest} beside our header")
+}
 
 /// Runs `body` on a thread of its own, of this class, on this CPU.
 pub(super) fn on_seat<T: Send>(

@@ -35,18 +35,18 @@ pub(super) fn table(calibration: &Calibration) -> Table {
         else {
             continue;
         };
-        let beyond = most.spread.p50().saturating_sub(one.spread.p50());
+        let beyond = most.sampled.spread.p50().saturating_sub(one.sampled.spread.p50());
         let further = match most.packets {
             1 => String::new(),
             packets => (beyond / (u64::from(packets) - 1)).to_string(),
         };
-        let times = [one.spread.p50(), one.spread.p99(), one.spread.max()];
+        let times = [one.sampled.spread.p50(), one.sampled.spread.p99(), one.sampled.spread.max()];
         let cells = [
             size(one.packet_bytes.into()),
             one.framing_name().to_owned(),
-            one.under.name().to_owned(),
-            one.spread.samples().to_string(),
-            one.discarded.to_string(),
+            one.sampled.under.name().to_owned(),
+            one.sampled.spread.samples().to_string(),
+            one.sampled.discarded.to_string(),
         ];
         let cells = cells.into_iter().chain(times.map(|time: Duration| time.to_string()));
         let rate = format!("{} Mbit/s", most.bits_per_second() / 1_000_000);

@@ -36,19 +36,19 @@ pub(super) fn table(calibration: &Calibration) -> Table {
         };
         let further = |long: Option<&MessageCost>| match long {
             Some(long) if long.packets > 1 => {
-                let beyond = long.spread.p50().saturating_sub(one.spread.p50());
+                let beyond = long.sampled.spread.p50().saturating_sub(one.sampled.spread.p50());
                 (beyond / (u64::from(long.packets) - 1)).to_string()
             }
             _ => String::new(),
         };
         let rate =
             longest(true).map(|long| format!("{} Mbit/s", long.bits_per_second() / 1_000_000));
-        let times = [one.spread.p50(), one.spread.p99(), one.spread.max()];
+        let times = [one.sampled.spread.p50(), one.sampled.spread.p99(), one.sampled.spread.max()];
         let cells = [
             size(one.packet_bytes.into()),
-            one.under.name().to_owned(),
-            one.spread.samples().to_string(),
-            one.discarded.to_string(),
+            one.sampled.under.name().to_owned(),
+            one.sampled.spread.samples().to_string(),
+            one.sampled.discarded.to_string(),
         ];
         let cells = cells.into_iter().chain(times.map(|time: Duration| time.to_string()));
         let rest = [further(longest(false)), further(longest(true)), rate.unwrap_or_default()];

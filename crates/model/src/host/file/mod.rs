@@ -1,9 +1,8 @@
 //! The TOML form of a [`Calibration`]: parsed raw (`raw`), then validated (`validate`). `write`
 //! writes it for people to read and for the parser to read back unchanged.
 
+mod packets;
 mod raw;
-mod receiving;
-mod sending;
 #[cfg(test)]
 mod tests;
 mod validate;

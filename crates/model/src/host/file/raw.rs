@@ -5,6 +5,12 @@ use alloc::vec::Vec;
 
 use toml::Spanned;
 
+use super::packets::packet_bytes;
+use super::validate::{counted, duration, percentile, spread, text};
+use crate::Duration;
+use crate::host::{Sampled, StepCharge, Under};
+use crate::text_file::{Checked, choice};
+
 /// A string that holds a quantity with its unit, or a text.
 pub(super) type Text = Spanned<String>;
 
@@ -58,91 +64,91 @@ pub(super) struct RawSwitching {
     pub(super) percentile: Text,
 }
 
-/// The keys of `[sending.costs]` in a contract, and the conditions of their measurement.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawSending {
-    pub(super) switch: Text,
-    pub(super) cache: Text,
-    pub(super) first_packet: Text,
-    pub(super) packet: Text,
-    pub(super) link_scheduling: Text,
-    pub(super) path: Option<Text>,
-    pub(super) largest_packet: Option<Text>,
-    pub(super) percentile: Option<Text>,
+/// Declares an entry with keys of its own and those that several kinds of entries have. It is a macro because a key
+/// keeps its place, and an unknown one is refused, only in a struct that names all of them itself.
+macro_rules! entry {
+    ($name:ident, $own:tt, sampled) => {
+        entry!($name, $own, {
+            under: Text,
+            samples: Spanned<i64>,
+            min: Text,
+            p50: Text,
+            p99: Text,
+            max: Text,
+            discarded: Option<Spanned<i64>>,
+            stolen: Option<Text>,
+        });
+
+        impl $name {
+            pub(super) fn sampled(&self) -> Checked<Sampled> {
+                let stolen = self.stolen.as_ref();
+                Ok(Sampled {
+                    under: choice("class", &self.under, &Under::NAMES)?,
+                    spread: spread(&self.samples, [&self.min, &self.p50, &self.p99, &self.max])?,
+                    discarded: self.discarded.as_ref().map_or(Ok(0), |at| counted("discarded", at))?,
+                    stolen: stolen.map_or(Ok(Duration::ZERO), |at| duration("stolen", at))?,
+                })
+            }
+        }
+    };
+    ($name:ident, $own:tt, charge) => {
+        entry!($name, $own, {
+            path: Option<Text>,
+            largest_packet: Option<Text>,
+            percentile: Option<Text>,
+        });
+
+        impl $name {
+            pub(super) fn charge<C>(self, costs: C) -> Checked<StepCharge<C>> {
+                let largest_packet = self.largest_packet;
+                Ok(StepCharge {
+                    costs,
+                    path: self.path.map(|path| text("path", path)).transpose()?,
+                    largest_packet: largest_packet
+                        .map(|bytes| packet_bytes("largest_packet", &bytes))
+                        .transpose()?,
+                    percentile: self.percentile.as_ref().map(percentile).transpose()?,
+                })
+            }
+        }
+    };
+    ($name:ident, { $($own:ident: $own_type:ty,)* }, { $($key:ident: $type:ty,)* }) => {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $(pub(super) $own: $own_type,)*
+            $($key: $type,)*
+        }
+    };
 }
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawReceiving {
-    pub(super) switch: Text,
-    pub(super) cache: Text,
-    pub(super) first_packet: Text,
-    pub(super) packet: Text,
-    pub(super) path: Option<Text>,
-    pub(super) largest_packet: Option<Text>,
-    pub(super) percentile: Option<Text>,
-}
+// The keys of `[sending.costs]` in a contract, and the conditions of their measurement.
+entry!(RawSending, {
+    switch: Text,
+    cache: Text,
+    first_packet: Text,
+    packet: Text,
+    link_scheduling: Text,
+}, charge);
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawFigure {
-    pub(super) operation: Text,
-    pub(super) under: Text,
-    pub(super) samples: Spanned<i64>,
-    pub(super) min: Text,
-    pub(super) p50: Text,
-    pub(super) p99: Text,
-    pub(super) max: Text,
-    pub(super) discarded: Option<Spanned<i64>>,
-    pub(super) stolen: Option<Text>,
-}
+entry!(RawReceiving, {
+    switch: Text,
+    cache: Text,
+    first_packet: Text,
+    packet: Text,
+}, charge);
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawRefill {
-    pub(super) working_set: Text,
-    pub(super) under: Text,
-    pub(super) samples: Spanned<i64>,
-    pub(super) min: Text,
-    pub(super) p50: Text,
-    pub(super) p99: Text,
-    pub(super) max: Text,
-    pub(super) discarded: Option<Spanned<i64>>,
-    pub(super) stolen: Option<Text>,
-}
+entry!(RawFigure, { operation: Text, }, sampled);
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawMessage {
-    pub(super) packet: Text,
-    pub(super) packets_per_block: Spanned<i64>,
-    pub(super) packets: Spanned<i64>,
-    pub(super) under: Text,
-    pub(super) samples: Spanned<i64>,
-    pub(super) min: Text,
-    pub(super) p50: Text,
-    pub(super) p99: Text,
-    pub(super) max: Text,
-    pub(super) discarded: Option<Spanned<i64>>,
-    pub(super) stolen: Option<Text>,
-}
+entry!(RawRefill, { working_set: Text, }, sampled);
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawArrival {
-    pub(super) packet: Text,
-    pub(super) framing: Text,
-    pub(super) packets: Spanned<i64>,
-    pub(super) under: Text,
-    pub(super) samples: Spanned<i64>,
-    pub(super) min: Text,
-    pub(super) p50: Text,
-    pub(super) p99: Text,
-    pub(super) max: Text,
-    pub(super) discarded: Option<Spanned<i64>>,
-    pub(super) stolen: Option<Text>,
-}
+entry!(RawMessage, {
+    packet: Text,
+    packets_per_block: Spanned<i64>,
+    packets: Spanned<i64>,
+}, sampled);
+
+entry!(RawArrival, { packet: Text, framing: Text, packets: Spanned<i64>, }, sampled);
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,8 +6,8 @@ use super::*;
 use crate::channel::{Framing, SendCosts};
 use crate::host::{
     Absent, ArrivalCost, CacheRefill, DeadlineLimits, Figure, HostIdentity, HostProfile,
-    MessageCost, Operation, Percentile, ReceiveCharge, ReceiveCosts, Run, SendCharge, Spread,
-    SwitchCharge, Under,
+    MessageCost, Operation, Percentile, ReceiveCharge, ReceiveCosts, Run, Sampled, SendCharge,
+    Spread, SwitchCharge, Under,
 };
 use crate::{Duration, Service};
 
@@ -19,35 +19,43 @@ fn spread(from: u64) -> Spread {
 fn full() -> Calibration {
     let figure = |(_, operation): (&str, Operation)| Figure {
         operation,
-        under: Under::NAMES[operation as usize % 3].1,
-        spread: spread(25),
-        discarded: operation as u32,
-        stolen: Duration::from_millis(10 * operation as u64),
+        sampled: Sampled {
+            under: Under::NAMES[operation as usize % 3].1,
+            spread: spread(25),
+            discarded: operation as u32,
+            stolen: Duration::from_millis(10 * operation as u64),
+        },
     };
     let refill = |working_set| CacheRefill {
         working_set,
-        under: Under::Fifo,
-        spread: spread(working_set),
-        discarded: 0,
-        stolen: Duration::ZERO,
+        sampled: Sampled {
+            under: Under::Fifo,
+            spread: spread(working_set),
+            discarded: 0,
+            stolen: Duration::ZERO,
+        },
     };
     let message = |(packet_bytes, packets_per_block, packets)| MessageCost {
         packet_bytes,
         packets_per_block,
         packets,
-        under: Under::Fifo,
-        spread: spread(packets.into()),
-        discarded: packets,
-        stolen: Duration::from_millis(20),
+        sampled: Sampled {
+            under: Under::Fifo,
+            spread: spread(packets.into()),
+            discarded: packets,
+            stolen: Duration::from_millis(20),
+        },
     };
     let arrival = |(packet_bytes, framing, packets)| ArrivalCost {
         packet_bytes,
         framing,
         packets,
-        under: Under::Other,
-        spread: spread(packets.into()),
-        discarded: packets,
-        stolen: Duration::from_millis(10),
+        sampled: Sampled {
+            under: Under::Other,
+            spread: spread(packets.into()),
+            discarded: packets,
+            stolen: Duration::from_millis(10),
+        },
     };
     let (whole, pieces) = (Framing::Datagram, Framing::Fragments);
     Calibration {

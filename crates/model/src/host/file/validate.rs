@@ -10,10 +10,10 @@ use toml::Spanned;
 use super::raw::{
     RawAbsent, RawCalibration, RawFigure, RawHost, RawRefill, RawRun, RawSwitching, Text,
 };
-use super::{FORMAT, MAX_ENTRIES, receiving, sending};
+use super::{FORMAT, MAX_ENTRIES, packets};
 use crate::host::{
     Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Percentile, Run, Spread,
-    SwitchCharge, Under,
+    SwitchCharge,
 };
 use crate::text_file::{self, Checked, choice, printable};
 use crate::units::{self, UnitError};
@@ -51,15 +51,15 @@ fn calibration(raw: RawCalibration) -> Checked<Calibration> {
     let figures = figures.collect::<Checked<Vec<_>>>()?;
     let mut last = 0;
     let (mut sent, mut came) = (None, None);
-    let messages = raw.message.into_iter().map(|entry| sending::message(entry, &mut sent));
-    let arrivals = raw.arrival.into_iter().map(|entry| receiving::arrival(entry, &mut came));
+    let messages = raw.message.into_iter().map(|entry| packets::message(entry, &mut sent));
+    let arrivals = raw.arrival.into_iter().map(|entry| packets::arrival(entry, &mut came));
     let refills = raw.cache_refill.into_iter().map(|entry| refill(entry, &mut last));
     Ok(Calibration {
         host: host(raw.host)?,
         run: run(raw.run)?,
         switching: raw.switching.map(switching).transpose()?,
-        sending: raw.sending.map(sending::charge).transpose()?,
-        receiving: raw.receiving.map(receiving::charge).transpose()?,
+        sending: raw.sending.map(packets::sending).transpose()?,
+        receiving: raw.receiving.map(packets::receiving).transpose()?,
         figures,
         cache_refill: refills.collect::<Checked<Vec<_>>>()?,
         messages: messages.collect::<Checked<Vec<_>>>()?,
@@ -145,13 +145,7 @@ fn figure(raw: Spanned<RawFigure>, seen: &mut BTreeSet<Operation>) -> Checked<Fi
     if !seen.insert(operation) {
         return problem(&raw.operation, format!("{operation} is there twice; keep one"));
     }
-    Ok(Figure {
-        operation,
-        under: choice("class", &raw.under, &Under::NAMES)?,
-        spread: spread(&raw.samples, [&raw.min, &raw.p50, &raw.p99, &raw.max])?,
-        discarded: raw.discarded.map_or(Ok(0), |count| counted("discarded", &count))?,
-        stolen: raw.stolen.map_or(Ok(Duration::ZERO), |stolen| duration("stolen", &stolen))?,
-    })
+    Ok(Figure { operation, sampled: raw.sampled()? })
 }
 
 /// Validates one refill. `last` is the working set of the previous entry.
@@ -165,13 +159,7 @@ fn refill(raw: Spanned<RawRefill>, last: &mut u64) -> Checked<CacheRefill> {
         );
     }
     *last = bytes;
-    Ok(CacheRefill {
-        working_set: bytes,
-        under: choice("class", &raw.under, &Under::NAMES)?,
-        spread: spread(&raw.samples, [&raw.min, &raw.p50, &raw.p99, &raw.max])?,
-        discarded: raw.discarded.map_or(Ok(0), |count| counted("discarded", &count))?,
-        stolen: raw.stolen.map_or(Ok(Duration::ZERO), |stolen| duration("stolen", &stolen))?,
-    })
+    Ok(CacheRefill { working_set: bytes, sampled: raw.sampled()? })
 }
 
 fn absent(raw: Spanned<RawAbsent>) -> Checked<Absent> {

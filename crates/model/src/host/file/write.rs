@@ -4,8 +4,9 @@
 use core::fmt::{self, Formatter};
 
 use super::FORMAT;
-use crate::Duration;
-use crate::host::{Calibration, Percentile, ReceiveCharge, SendCharge, Spread, Under};
+use crate::Service;
+use crate::channel::SendCosts;
+use crate::host::{Calibration, ReceiveCharge, ReceiveCosts, Sampled, SendCharge, StepCharge};
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -39,23 +40,23 @@ impl fmt::Display for Calibration {
         }
         for figure in figures {
             writeln!(f, "\n[[figure]]\noperation = \"{}\"", figure.operation)?;
-            sampled(f, figure.under, &figure.spread, figure.discarded, figure.stolen)?;
+            sampled(f, &figure.sampled)?;
         }
         for refill in cache_refill {
             writeln!(f, "\n[[cache_refill]]\nworking_set = \"{}B\"", refill.working_set)?;
-            sampled(f, refill.under, &refill.spread, refill.discarded, refill.stolen)?;
+            sampled(f, &refill.sampled)?;
         }
         for message in messages {
             writeln!(f, "\n[[message]]\npacket = \"{}B\"", message.packet_bytes)?;
             writeln!(f, "packets_per_block = {}", message.packets_per_block)?;
             writeln!(f, "packets = {}", message.packets)?;
-            sampled(f, message.under, &message.spread, message.discarded, message.stolen)?;
+            sampled(f, &message.sampled)?;
         }
         for arrival in arrivals {
             writeln!(f, "\n[[arrival]]\npacket = \"{}B\"", arrival.packet_bytes)?;
             writeln!(f, "framing = \"{}\"", arrival.framing_name())?;
             writeln!(f, "packets = {}", arrival.packets)?;
-            sampled(f, arrival.under, &arrival.spread, arrival.discarded, arrival.stolen)?;
+            sampled(f, &arrival.sampled)?;
         }
         for absent in absent {
             writeln!(f, "\n[[absent]]\nwhat = {}", Quoted(&absent.what))?;
@@ -66,53 +67,48 @@ impl fmt::Display for Calibration {
 }
 
 fn sending(f: &mut Formatter<'_>, charge: &SendCharge) -> fmt::Result {
-    let SendCharge { costs, path, largest_packet, percentile } = charge;
-    writeln!(f, "\n# What admission charges for the steps of sending.")?;
-    writeln!(f, "[sending]\nswitch = \"{}\"\ncache = \"{}\"", costs.switch, costs.cache)?;
-    writeln!(f, "first_packet = \"{}\"", costs.first_packet)?;
-    writeln!(f, "packet = \"{}\"", costs.packet)?;
-    writeln!(f, "link_scheduling = \"{}\"", costs.link_scheduling)?;
-    measured_for(f, path.as_deref(), *largest_packet, *percentile)
+    let SendCosts { switch, cache, first_packet, packet, link_scheduling } = charge.costs;
+    writeln!(f, "\n# What admission charges for the steps of sending.\n[sending]")?;
+    steps(f, [switch, cache, first_packet, packet])?;
+    writeln!(f, "link_scheduling = \"{link_scheduling}\"")?;
+    covers(f, charge)
 }
 
 fn receiving(f: &mut Formatter<'_>, charge: &ReceiveCharge) -> fmt::Result {
-    let ReceiveCharge { costs, path, largest_packet, percentile } = charge;
-    writeln!(f, "\n# What a packet that comes in is charged: {}.", costs.per_packet())?;
-    writeln!(f, "[receiving]\nswitch = \"{}\"\ncache = \"{}\"", costs.switch, costs.cache)?;
-    writeln!(f, "first_packet = \"{}\"", costs.first_packet)?;
-    writeln!(f, "packet = \"{}\"", costs.packet)?;
-    measured_for(f, path.as_deref(), *largest_packet, *percentile)
+    let ReceiveCosts { switch, cache, first_packet, packet } = charge.costs;
+    let per_packet = charge.costs.per_packet();
+    writeln!(f, "\n# What a packet that comes in is charged: {per_packet}.\n[receiving]")?;
+    steps(f, [switch, cache, first_packet, packet])?;
+    covers(f, charge)
 }
 
-fn measured_for(
+fn steps(
     f: &mut Formatter<'_>,
-    path: Option<&str>,
-    largest_packet: Option<u32>,
-    percentile: Option<Percentile>,
+    [switch, cache, first_packet, packet]: [Service; 4],
 ) -> fmt::Result {
-    if let Some(path) = path {
+    writeln!(f, "switch = \"{switch}\"\ncache = \"{cache}\"")?;
+    writeln!(f, "first_packet = \"{first_packet}\"\npacket = \"{packet}\"")
+}
+
+fn covers<C>(f: &mut Formatter<'_>, charge: &StepCharge<C>) -> fmt::Result {
+    if let Some(path) = &charge.path {
         writeln!(f, "path = {}", Quoted(path))?;
     }
-    if let Some(bytes) = largest_packet {
+    if let Some(bytes) = charge.largest_packet {
         writeln!(f, "largest_packet = \"{bytes}B\"")?;
     }
-    if let Some(percentile) = percentile {
+    if let Some(percentile) = charge.percentile {
         writeln!(f, "percentile = \"{percentile}\"")?;
     }
     Ok(())
 }
 
-fn sampled(
-    f: &mut Formatter<'_>,
-    under: Under,
-    spread: &Spread,
-    discarded: u32,
-    stolen: Duration,
-) -> fmt::Result {
+fn sampled(f: &mut Formatter<'_>, sampled: &Sampled) -> fmt::Result {
+    let Sampled { under, spread, discarded, stolen } = sampled;
     writeln!(f, "under = \"{}\"\nsamples = {}", under.name(), spread.samples())?;
     writeln!(f, "min = \"{}\"\np50 = \"{}\"", spread.min(), spread.p50())?;
     writeln!(f, "p99 = \"{}\"\nmax = \"{}\"", spread.p99(), spread.max())?;
-    if discarded > 0 || !stolen.is_zero() {
+    if *discarded > 0 || !stolen.is_zero() {
         writeln!(f, "discarded = {discarded}\nstolen = \"{stolen}\"")?;
     }
     Ok(())

@@ -1,21 +1,32 @@
-//! From the times of whole messages to what is charged for their packets.
+//! From the times of whole messages to what admission charges for the steps of their packets.
 
-use punctual_model::host::Percentile;
+use punctual_model::host::{Percentile, StepCharge, SwitchCharge};
 use punctual_model::{Duration, Service};
 
-/// What packets are to be charged so far: the dearest of all packet sizes.
+/// What the packets that leave, or those that come in, are to be charged so far: the dearest of all packet sizes.
 ///
 /// Charged so, a message of any measured length and size costs at least its percentile: its first packet is
 /// the percentile of a message of one, and each further one what the message of several that has the
 /// dearest took beyond the shortest of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PerPacket {
+pub(super) struct Charge {
     pub(super) first: Service,
     pub(super) further: Service,
+    /// Whether the largest packet that is to be covered was measured.
+    pub(super) is_complete: bool,
 }
 
-impl PerPacket {
-    /// Messages of one packet size took this long: times for each number of packets, ascending, none
+/// What a charge covers, with what a switch costs, if that could be measured.
+#[derive(Clone, Debug)]
+pub(super) struct Covers {
+    pub(super) switching: Option<SwitchCharge>,
+    pub(super) percentile: Percentile,
+    pub(super) path: Option<String>,
+    pub(super) largest_packet: u32,
+}
+
+impl Charge {
+    /// Takes how long messages of one packet size took: times for each number of packets, ascending, none
     /// empty; those of one packet first.
     pub(super) fn messages<'a>(
         &mut self,
@@ -32,11 +43,44 @@ impl PerPacket {
             self.further = self.further.max(Service::from_nanos(each));
         }
     }
+
+    /// Makes the charge of all that was measured: the steps are made by `costs`, of the switch and of the packets.
+    ///
+    /// # Errors
+    /// Something is missing, in a sentence; `no_packets` if it is the packets.
+    pub(super) fn of<C>(
+        self,
+        covers: Covers,
+        no_packets: &str,
+        costs: impl FnOnce(SwitchCharge, Self) -> Result<C, String>,
+    ) -> Result<StepCharge<C>, String> {
+        let Covers { switching, percentile, path, largest_packet } = covers;
+        let switching = switching.ok_or("what a switch costs could not be measured")?;
+        let costs = costs(switching, self)?;
+        if !self.is_complete {
+            return Err(no_packets.into());
+        }
+        let (largest_packet, percentile) = (Some(largest_packet), Some(percentile));
+        Ok(StepCharge { costs, path, largest_packet, percentile })
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use punctual_model::host::Operation;
+
+    /// A switch of 2 µs and a refill of 500 ns.
+    pub(in super::super) fn covers(percentile: Percentile) -> Covers {
+        let switching = Some(SwitchCharge {
+            switch: Service::from_nanos(2_000),
+            by: Operation::ProcessSwitch,
+            cache_refill: Service::from_nanos(500),
+            working_set: 65_536,
+            percentile: Percentile::P99,
+        });
+        Covers { switching, percentile, path: None, largest_packet: 64 }
+    }
 
     /// Drawn times of messages of so many packets.
     pub(in super::super) fn drawn(seed: &mut u64, packets: u32) -> Vec<Duration> {
@@ -61,13 +105,13 @@ pub(super) mod tests {
             [(1, micros(&[4, 9])), (2, micros(&[8, 12])), (4, micros(&[14, 40]))],
             [(1, micros(&[5, 10])), (2, micros(&[9, 13])), (4, micros(&[15, 20]))],
         ];
-        let mut charge = PerPacket::default();
+        let mut charge = Charge::default();
         for size in &sizes {
             let lists = size.iter().map(|(packets, times)| (*packets, times.as_slice()));
             charge.messages(lists, Percentile::P99);
         }
         // 10 of the second size; of the first (40 - 4) / 3.
         let (first, further) = (Service::from_micros(10), Service::from_micros(12));
-        assert_eq!(charge, PerPacket { first, further });
+        assert_eq!(charge, Charge { first, further, is_complete: false });
     }
 }
