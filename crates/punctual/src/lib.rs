@@ -8,6 +8,7 @@
 //! - [`calibrate`]: measures them.
 //! - [`doctor`]: tries what this host can promise, and says what to change.
 //! - [`explore`]: finds what else would fit.
+//! - [`simulate`]: runs a contract in virtual time.
 //! - [`fit`]: proposes a reservation for a program that it watches.
 //! - [`run`]: runs programs under reservations.
 //! - [`verify`]: runs what a contract declares, and says of each promise whether it was kept.
@@ -42,6 +43,7 @@ pub mod fit;
 pub mod host;
 pub mod program;
 pub mod run;
+pub mod simulate;
 pub mod trace;
 pub mod verify;
 pub mod why;

@@ -3,12 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use punctual_model::channel::LinearBounded;
-use punctual_model::host::SwitchCharge;
-use punctual_model::{Duration, Reservation, Service, units};
-use serde::Serialize;
+use punctual::simulate::{self, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun};
+use punctual_model::{Duration, Reservation, units};
 
-use super::faults::{ExtraReleases, Flood, LateTimers, Overrun};
 use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::trace_file::TraceArgs;
@@ -71,26 +68,26 @@ pub(crate) struct Args {
     /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches;
     /// and a release that finds it idle waits for it to wake up [default: those of the host profile]
     #[arg(long, value_name = "SWITCH[,CACHE[,WAKE_UP]]", value_parser = parse_overheads)]
-    pub(super) overheads: Option<Overheads>,
+    overheads: Option<Overheads>,
     /// Jobs run so many times as long as they should
     #[arg(long, value_name = "FACTOR[:1/N]", value_parser = parse_overrun)]
-    pub(super) overrun: Option<Overrun>,
+    overrun: Option<Overrun>,
     /// Under edf-vd: jobs of high criticality need their wcet_high
     #[arg(long, value_name = "1/N", value_parser = parse_one_in)]
-    pub(super) high_jobs: Option<u32>,
+    high_jobs: Option<u32>,
     /// Releases are followed by one more before the next is allowed
     #[arg(long, value_name = "1/N", value_parser = parse_extra_releases)]
-    pub(super) extra_releases: Option<ExtraReleases>,
+    extra_releases: Option<ExtraReleases>,
     /// Releases become known up to so much later than the jitter allows
     #[arg(long, value_name = "TIME[:1/N]", value_parser = parse_late_timers)]
-    pub(super) late_timers: Option<LateTimers>,
+    late_timers: Option<LateTimers>,
     /// Messages of this channel, or frames of this stream, come so many times as densely as its
     /// contract allows; may be given again for others
     #[arg(long, value_name = "NAME:TIMES", value_parser = parse_flood)]
-    pub(super) flood: Vec<Flood>,
+    flood: Vec<Flood>,
     /// The CPU is taken away, as by a hypervisor: so long, anywhere in every so long
     #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
-    pub(super) stolen: Option<Reservation>,
+    stolen: Option<Reservation>,
     /// Search a schedule within the contract in which a job is late
     #[arg(
         long,
@@ -117,9 +114,8 @@ pub(crate) struct Args {
 }
 
 /// When jobs are released, within the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Pattern {
+#[derive(Clone, Copy, ValueEnum)]
+enum Pattern {
     /// Together at the critical instant, then as densely as allowed; channels one message at a time
     Periodic,
     /// Anyhow: gaps and jitter drawn
@@ -130,88 +126,51 @@ pub(super) enum Pattern {
     Adversarial,
 }
 
+impl From<Pattern> for simulate::Pattern {
+    fn from(pattern: Pattern) -> Self {
+        match pattern {
+            Pattern::Periodic => Self::Periodic,
+            Pattern::Sporadic => Self::Sporadic,
+            Pattern::Bursty => Self::Bursty,
+            Pattern::Adversarial => Self::Adversarial,
+        }
+    }
+}
+
 /// How long jobs run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum ExecTimes {
+#[derive(Clone, Copy, ValueEnum)]
+enum ExecTimes {
     /// For their wcet
     Worst,
     /// For their wcet or less, drawn
     Drawn,
 }
 
-/// What a switch and waking up take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Overheads {
-    pub(super) switch_ns: u64,
-    pub(super) cache_ns: u64,
-    pub(super) wake_up_ns: u64,
-}
-
-impl Overheads {
-    /// Those that admission charges.
-    pub(super) fn of(charge: SwitchCharge, wake_up: Service) -> Self {
-        let [switch_ns, cache_ns, wake_up_ns] =
-            [charge.switch, charge.cache_refill, wake_up].map(Service::as_nanos);
-        Self { switch_ns, cache_ns, wake_up_ns }
-    }
-
-    pub(super) fn costs(self) -> punctual_sim::overheads::Overheads {
-        punctual_sim::overheads::Overheads {
-            switch: Service::from_nanos(self.switch_ns),
-            cache: Service::from_nanos(self.cache_ns),
-            wake_up: Service::from_nanos(self.wake_up_ns),
+impl From<ExecTimes> for simulate::ExecTimes {
+    fn from(times: ExecTimes) -> Self {
+        match times {
+            ExecTimes::Worst => Self::Worst,
+            ExecTimes::Drawn => Self::Drawn,
         }
     }
 }
 
 impl Args {
-    pub(super) fn pattern(&self) -> Pattern {
-        let default = if self.seed.is_some() { Pattern::Sporadic } else { Pattern::Periodic };
-        self.arrivals.unwrap_or(default)
-    }
-
-    pub(super) fn exec_times(&self) -> ExecTimes {
-        let default = match self.pattern() {
-            Pattern::Sporadic => ExecTimes::Drawn,
-            Pattern::Periodic | Pattern::Bursty | Pattern::Adversarial => ExecTimes::Worst,
-        };
-        self.exec_times.unwrap_or(default)
-    }
-
-    /// The same with these switches.
-    pub(super) fn paying(self, overheads: Option<Overheads>) -> Self {
-        Self { overheads, ..self }
-    }
-
-    /// Returns what really comes of the channel or stream `name`, which declares `traffic`.
-    pub(super) fn flooded(&self, name: &str, traffic: LinearBounded) -> LinearBounded {
-        let Some(flood) = self.flood.iter().find(|flood| flood.name == name) else {
-            return traffic;
-        };
-        let spacing = traffic.min_inter_arrival().as_nanos() / u64::from(flood.times);
-        let burst = traffic.max_burst().saturating_mul(flood.times);
-        let spacing = Duration::from_nanos(spacing.max(1));
-        // Neither is zero.
-        LinearBounded::new(traffic.min_message(), traffic.max_message(), spacing, burst)
-            .unwrap_or(traffic)
-    }
-
-    /// Where draws come from.
-    pub(super) fn draws_from(&self) -> u64 {
-        self.seed.unwrap_or(0)
-    }
-
-    /// The same, if anything is drawn at all.
-    pub(super) fn seed(&self) -> Option<u64> {
-        let drawn = matches!(self.pattern(), Pattern::Sporadic | Pattern::Bursty)
-            || self.exec_times() == ExecTimes::Drawn
-            || self.high_jobs.is_some_and(|one_in| one_in > 1)
-            || self.overrun.is_some_and(|overrun| overrun.one_in > 1)
-            || self.extra_releases.is_some()
-            || self.late_timers.is_some()
-            || self.stolen.is_some();
-        drawn.then_some(self.draws_from())
+    /// Returns the conditions of the run.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            arrivals: self.arrivals.map(Into::into),
+            exec_times: self.exec_times.map(Into::into),
+            seed: self.seed,
+            until: self.until,
+            overheads: self.overheads,
+            overrun: self.overrun,
+            high_jobs: self.high_jobs,
+            extra_releases: self.extra_releases,
+            late_timers: self.late_timers,
+            flood: self.flood.clone(),
+            stolen: self.stolen,
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use punctual_model::Duration;
+use punctual::simulate::{
+    ChannelOutcome, ExecTimes, Outcomes, Pattern, ReceivingOutcome, Report, Search, StreamOutcome,
+};
+use punctual_model::{Contract, Duration, Instant};
 
-use super::channels::ChannelOutcome;
-use super::options::{ExecTimes, Pattern};
-use super::receiving::ReceivingOutcome;
-use super::report::{Outcomes, Report};
-use super::streams::StreamOutcome;
+/// Releases of a schedule that are shown to a person: the last ones.
+const SHOWN: usize = 24;
 
 /// `hint`: a last line.
 pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
@@ -47,7 +47,7 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
 }
 
 /// Numbers to the right.
-pub(super) fn table(header: &[&str]) -> Table {
+fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.iter().copied());
     for column in table.column_iter_mut().skip(1) {
@@ -255,4 +255,56 @@ fn faults(report: &Report) -> Vec<String> {
         lines.push("overruns, extra releases and late timers strike tasks alone".into());
     }
     lines
+}
+
+/// Returns what a search found.
+pub(super) fn witness(page: &Search, contract: &Contract) -> String {
+    let answer = if page.admitted { "admits" } else { "refuses" };
+    let Some(found) = &page.witness else {
+        let mut text = format!(
+            "no schedule with a late job was found in {} simulated jobs a CPU; admission {answer} \
+             this contract\n",
+            page.budget_jobs
+        );
+        if !(contract.channels.is_empty() && contract.streams.is_empty()) {
+            text += "the handlers of channels were left out\n";
+        }
+        if !contract.reservations.is_empty() {
+            text += "reservations used their budgets once a period; admission also counts on budgets \
+                     late in one period and early in the next\n";
+        }
+        return text + &page.host_profile.line() + "\n";
+    };
+    let mut jobs = table(&["task", "job", "released", "known", "runs for", "due"]);
+    let hidden = found.releases.len().saturating_sub(SHOWN);
+    for release in &found.releases[hidden..] {
+        let [released, known, runs, due] = [
+            release.release_ns,
+            release.known_ns,
+            release.exec_time_ns,
+            release.absolute_deadline_ns,
+        ]
+        .map(|nanos| Duration::from_nanos(nanos).to_string());
+        jobs.add_row([release.task.clone(), release.job.to_string(), released, known, runs, due]);
+    }
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    if hidden > 0 {
+        let _ = writeln!(text, "{hidden} earlier releases, and then");
+    }
+    let at = Instant::from_nanos;
+    let late = at(found.completion_ns) - at(found.absolute_deadline_ns);
+    let response = Duration::from_nanos(found.completion_ns - found.release_ns);
+    let _ = writeln!(
+        text,
+        "{jobs}\n\njob {} of task \"{}\" on CPU {}, released at {}, is due at {} and complete at {}: \
+         {late} late, {response} after its release; admission {answer} this contract",
+        found.job,
+        found.task,
+        found.cpu,
+        Duration::from_nanos(found.release_ns),
+        Duration::from_nanos(found.absolute_deadline_ns),
+        Duration::from_nanos(found.completion_ns),
+    );
+    text + &page.host_profile.line() + "\n"
 }

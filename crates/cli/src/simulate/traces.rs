@@ -1,16 +1,17 @@
 //! What is written of a simulated run beside the summary: slices for a viewer, a trace file, and the page that
 //! `punctual report` makes of one.
 
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use punctual::simulate::Watching;
 use punctual_model::{HostProfile, Instant};
 use punctual_observe::{Existing, Recorder, run_in_virtual_time};
-use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind};
+use punctual_trace::{Event, Kind, Sink, Subject};
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use super::entries::{Entry, Kind, OnCpu};
 use super::options::Args;
-use super::perfetto::Slices;
 use crate::exit::Failure;
 use crate::output::{self, NewFile};
 use crate::report;
@@ -26,6 +27,9 @@ pub(super) struct Traces {
     subjects: u32,
     /// The number of the first of those.
     first: u32,
+    /// Their CPU, and their names.
+    cpu: u16,
+    names: Vec<String>,
     /// The latest instant of an event.
     latest: Instant,
 }
@@ -43,32 +47,16 @@ impl Traces {
             }
             _ => args.trace.of_virtual_run(contract)?,
         };
-        Ok(Self { slices, file, page, subjects: 0, first: 0, latest: Instant::ZERO })
-    }
-
-    /// The events that follow are of these entries, on `cpu`.
-    pub(super) fn turn_to(&mut self, cpu: u16, on_cpu: &OnCpu) -> Result<(), Failure> {
-        self.first = self.subjects;
-        for entry in &on_cpu.entries {
-            if let Some(file) = &mut self.file {
-                file.subject(self.subjects, &subject(entry, cpu)).map_err(refused)?;
-            }
-            self.subjects += 1;
-        }
-        Ok(())
-    }
-
-    /// Something happened to the entry called `name`.
-    pub(super) fn record(&mut self, cpu: u16, name: &str, event: Event) {
-        self.latest = self.latest.max(event.at);
-        if let Some(slices) = &mut self.slices {
-            slices.record(cpu, name, event);
-        }
-        if let Some(file) = &mut self.file {
-            let mut event = event;
-            event.job.task += self.first;
-            file.record(event);
-        }
+        Ok(Self {
+            slices,
+            file,
+            page,
+            subjects: 0,
+            first: 0,
+            cpu: 0,
+            names: Vec::new(),
+            latest: Instant::ZERO,
+        })
     }
 
     /// Completes all of them. Nothing was released after `until`; the contract was admitted on this host.
@@ -85,6 +73,34 @@ impl Traces {
             page.write(host, stamp)?;
         }
         self.slices.map_or(Ok(()), Slices::finish)
+    }
+}
+
+impl Watching for Traces {
+    fn turn_to(&mut self, cpu: u16, subjects: &[Subject]) -> Result<(), Failure> {
+        (self.first, self.cpu) = (self.subjects, cpu);
+        self.names = subjects.iter().map(|subject| subject.name.clone()).collect();
+        for subject in subjects {
+            if let Some(file) = &mut self.file {
+                file.subject(self.subjects, subject).map_err(refused)?;
+            }
+            self.subjects += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Traces {
+    fn record(&mut self, event: Event) {
+        self.latest = self.latest.max(event.at);
+        if let Some(slices) = &mut self.slices {
+            slices.record(self.cpu, &self.names[event.job.task as usize], event);
+        }
+        if let Some(file) = &mut self.file {
+            let mut event = event;
+            event.job.task += self.first;
+            file.record(event);
+        }
     }
 }
 
@@ -123,17 +139,96 @@ impl Page {
     }
 }
 
-fn subject(entry: &Entry, cpu: u16) -> Subject {
-    let task = &entry.task;
-    let (kind, relative_deadline) = match entry.kind {
-        Kind::Task => (SubjectKind::Task, Some(task.relative_deadline())),
-        Kind::Reservation => (SubjectKind::Reservation, Some(task.relative_deadline())),
-        // It takes time from the tasks; whether its messages are late is seen elsewhere.
-    };
-    let promise = Promise {
-        period: Some(task.min_inter_arrival()),
-        relative_deadline,
-        wcet: Some(task.wcet()),
-    };
-    Subject { promise, cpu: Some(cpu), ..Subject::new(task.name(), kind) }
+/// Who ran when, in the trace-event JSON that the Perfetto viewer opens: a process a CPU (one for all
+/// where tasks move between them), a track a task, a slice for each stretch that a job ran. Written as it happens.
+struct Slices {
+    file: BufWriter<NewFile>,
+    /// Since when the job of each task that runs does so; one run at a time is written.
+    since: Vec<Instant>,
+    first: bool,
+    /// The first error of writing; what follows is not written.
+    error: Option<io::Error>,
+}
+
+/// One complete event ("X"); times in microseconds.
+#[derive(Serialize)]
+struct Slice<'a> {
+    name: &'a str,
+    ph: &'static str,
+    pid: u16,
+    tid: u32,
+    ts: f64,
+    dur: f64,
+    args: Job,
+}
+
+#[derive(Serialize)]
+struct Job {
+    job: u64,
+    release_ns: u64,
+    ends: &'static str,
+}
+
+impl Slices {
+    /// Opens a file beside `path`, which gets its place when it is whole.
+    fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
+        let file = BufWriter::new(NewFile::beside(path, force)?);
+        let mut slices = Self { file, since: Vec::new(), first: true, error: None };
+        slices.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        Ok(slices)
+    }
+
+    fn record(&mut self, cpu: u16, name: &str, event: Event) {
+        let task = event.job.task as usize;
+        if self.since.len() <= task {
+            self.since.resize(task + 1, Instant::ZERO);
+        }
+        let since = self.since[task];
+        let ends = match event.kind {
+            Kind::Start | Kind::Resume => {
+                self.since[task] = event.at;
+                return;
+            }
+            // Said beside the job's slices, which they do not end.
+            Kind::Overrun { .. }
+            | Kind::Skip { .. }
+            | Kind::Replenish { .. }
+            | Kind::Throttle { .. }
+            | Kind::Unthrottle => return,
+            Kind::GiveWay => "gives way",
+            Kind::Complete => "complete",
+            Kind::Abort => "aborted",
+            Kind::Contained => "contained",
+        };
+        let micros = |nanos: u64| nanos as f64 / 1000.0;
+        let slice = Slice {
+            name,
+            ph: "X",
+            pid: cpu,
+            tid: event.job.task,
+            ts: micros(since.as_nanos()),
+            dur: micros((event.at - since).as_nanos()),
+            args: Job { job: event.job.index, release_ns: event.release.as_nanos(), ends },
+        };
+        // Cannot fail: no map with keys that are not text, no writer.
+        let text = serde_json::to_string(&slice).unwrap_or_default();
+        self.write(if self.first { b"\n" } else { b",\n" });
+        self.write(text.as_bytes());
+        self.first = false;
+    }
+
+    /// Puts the whole file in its place.
+    fn finish(mut self) -> Result<(), Failure> {
+        self.write(b"\n]}\n");
+        let flushed = self.error.map_or_else(|| self.file.flush(), Err);
+        flushed.map_err(|error| self.file.get_ref().refuse(&error))?;
+        let (file, _) = self.file.into_parts();
+        file.place()
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.error.is_none() {
+            self.error = self.file.write_all(bytes).err();
+        }
+    }
 }

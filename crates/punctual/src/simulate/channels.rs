@@ -17,47 +17,51 @@ use rand_chacha::rand_core::Rng;
 use serde::Serialize;
 
 use super::arrivals::{Draws, Purpose};
-use super::options::{Args, ExecTimes, Pattern};
+use super::options::{ExecTimes, Options, Pattern};
 use super::streams::Streams;
 
 /// The egress scheduler of a contract, and the largest messages that it sends without a promise.
+#[derive(Debug)]
 pub(super) struct Sending {
     pub(super) egress: Egress,
     pub(super) best_effort: BestEffort,
 }
 
 /// What became of one channel.
-#[derive(Serialize)]
-pub(super) struct ChannelOutcome {
-    pub(super) name: String,
-    pub(super) cpu: u16,
+#[derive(Clone, Debug, Serialize)]
+pub struct ChannelOutcome {
+    /// As in the contract.
+    pub name: String,
+    /// Where its messages are sent.
+    pub cpu: u16,
     /// 0 is the most urgent.
-    pub(super) rank: usize,
+    pub rank: usize,
     /// Messages that came from its source.
-    pub(super) messages: u64,
+    pub messages: u64,
     /// Those that took longer than the delay bound.
-    pub(super) late: u64,
+    pub late: u64,
     /// Those for which there was no memory.
-    pub(super) refused: u64,
+    pub refused: u64,
     /// Those that came before their time, and waited for it.
-    pub(super) not_conforming: u64,
+    pub not_conforming: u64,
     /// Those that came before their time, and were lost.
-    pub(super) too_early: u64,
+    pub too_early: u64,
     /// Those that had not left long after the last came.
-    pub(super) not_sent: u64,
+    pub not_sent: u64,
     /// From logical arrival to the end of the transmission.
-    pub(super) max_delay_ns: Option<u64>,
+    pub max_delay_ns: Option<u64>,
     /// Null: admission proved none.
-    pub(super) proven_delay_ns: Option<u64>,
-    pub(super) delay_bound_ns: u64,
+    pub proven_delay_ns: Option<u64>,
+    /// As in the contract.
+    pub delay_bound_ns: u64,
     /// Whether its sender breaks its contract.
     #[serde(skip)]
-    pub(super) floods: bool,
+    pub floods: bool,
 }
 
 impl ChannelOutcome {
-    /// Messages for which the promise was not kept: of a sender that did not keep its own, of those that were let in.
-    pub(super) fn broken(&self) -> u64 {
+    /// Returns for how many messages the promise was not kept: of a sender that did not keep its own, of those that were let in.
+    pub fn broken(&self) -> u64 {
         let lost = self.refused + self.too_early + self.not_sent;
         self.late + if self.floods { 0 } else { lost }
     }
@@ -97,7 +101,7 @@ pub(super) type Thread<'a, P> = Server<
 impl Channels {
     /// Takes the channels of `contract`, of which some send `streams`; nothing has been seen of them.
     pub(super) fn of(
-        args: &Args,
+        options: &Options,
         contract: &Contract,
         sender: &Sending,
         streams: &Streams<'_>,
@@ -111,7 +115,7 @@ impl Channels {
                 |route: &Route| Held { too_early: route.too_early, policing: route.policing };
             route.map(held).unwrap_or_default()
         };
-        let comes = |channel: &Channel| args.flooded(channel.name(), channel.arrivals());
+        let comes = |channel: &Channel| options.flooded(channel.name(), channel.arrivals());
         Self {
             held: channels.iter().map(held).collect(),
             comes: channels.iter().map(comes).collect(),
@@ -119,7 +123,7 @@ impl Channels {
             egress: sender.egress,
             backlogs: backlog(sender.best_effort).into_iter().collect(),
             cpu: contract.cpus - 1,
-            until: args.until,
+            until: options.until,
             came: channels.iter().map(|_| Cell::new(0)).collect(),
             seen: Delays::new(&channels),
             streams: streams.of_channels(&channels),
@@ -131,7 +135,7 @@ impl Channels {
     /// `streams` hand over.
     pub(super) fn thread<'a, P: Processor>(
         &'a mut self,
-        args: &Args,
+        options: &Options,
         first: Instant,
         processor: P,
         streams: &'a Streams<'_>,
@@ -140,15 +144,15 @@ impl Channels {
         let Self {
             channels, held, comes, egress, backlogs, came, seen, streams: of_channel, ..
         } = self;
-        let draws = Draws { seed: args.draws_from(), cpu: self.cpu };
+        let draws = Draws { seed: options.draws_from(), cpu: self.cpu };
         let mut rng = draws.rng(Purpose::Messages);
-        let last = Instant::ZERO.saturating_add(args.until);
+        let last = Instant::ZERO.saturating_add(options.until);
         let sources = comes.iter().zip(&*held).zip(&*came).zip(&*of_channel);
         let sources = sources.map(|(((comes, held), came), stream)| {
             let messages: Box<dyn Iterator<Item = Message>> = match *stream {
                 Some(stream) => Box::new(streams.handed_over(stream)),
                 None => {
-                    let messages = held_source(args.pattern(), *comes, *held, first, &mut rng);
+                    let messages = held_source(options.pattern(), *comes, *held, first, &mut rng);
                     Box::new(messages.take_while(move |message| message.at < last))
                 }
             };
@@ -169,7 +173,7 @@ impl Channels {
             room: room(egress, channels),
             backlogs,
         };
-        let costs: Box<dyn Costs> = match args.exec_times() {
+        let costs: Box<dyn Costs> = match options.exec_times() {
             ExecTimes::Worst => Box::new(Exact),
             ExecTimes::Drawn => {
                 Box::new(Drawn { least_percent: 0, rng: draws.rng(Purpose::SendCosts) })

@@ -1,8 +1,9 @@
 //! Drawn contracts: what is admitted is not late in any layer, on the link neither.
 
-use clap::Parser;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use std::path::Path;
 
 use punctual_model::channel::{
     Direction, Framing, LinearBounded, Policing, Route, SenderSpec, TooEarly, Traffic,
@@ -12,12 +13,7 @@ use punctual_model::{Duration, Reservation, Service, StreamClass};
 use punctual_policy::ingress::{BestEffort, QUANTUM, UNEVENNESS};
 
 use super::*;
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    args: Args,
-}
+use crate::host;
 
 struct Draw(ChaCha8Rng);
 
@@ -127,20 +123,33 @@ fn host(draw: &mut Draw) -> HostProfile {
     }
 }
 
-const PATTERNS: [&str; 4] = ["periodic", "sporadic", "bursty", "adversarial"];
+const PATTERNS: [Pattern; 4] =
+    [Pattern::Periodic, Pattern::Sporadic, Pattern::Bursty, Pattern::Adversarial];
 
-/// The options of half a second on `host`, and `more`.
-fn args(host: &HostProfile, seed: u64, pattern: &str, more: &str) -> Args {
-    let (switch, wake_up) = (host.context_switch, host.wake_up);
-    let line = format!(
-        "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch},0us,{wake_up}{more}"
-    );
-    Line::parse_from(line.split(' ')).args
+/// Runs half a second of `placed`, which pays what admission charges.
+fn run(placed: &Placed, seed: u64, pattern: Pattern, flood: Option<Flood>) -> Report {
+    let HostProfile { context_switch, wake_up, .. } = placed.host;
+    let options = Options {
+        arrivals: Some(pattern),
+        seed: Some(seed),
+        until: Duration::from_millis(500),
+        overheads: Some(Overheads {
+            switch_ns: context_switch.as_nanos(),
+            cache_ns: 0,
+            wake_up_ns: wake_up.as_nanos(),
+        }),
+        flood: flood.into_iter().collect(),
+        ..Options::default()
+    };
+    let ideal = host::choose(Some(Path::new("ideal"))).expect("no file").stamp;
+    let mut report = Report::new(&options, placed.answer.is_ok(), ideal);
+    placed.run(&options, &mut (), &mut report).expect("placed");
+    report
 }
 
 /// Returns whether an entry of that name is no promise: beside a timetable a reservation that nobody in the contract holds
 /// is bandwidth alone (docs/CAVEATS.md).
-fn excused<'a>(placed: &Placed<'a>) -> impl Fn(&str) -> bool + use<'a> {
+fn excused(placed: &Placed) -> impl Fn(&str) -> bool + use<'_> {
     let reservations = &placed.contract.reservations;
     let tables = placed.answer.iter().flat_map(|grant| &grant.timetables);
     let held = tables.flat_map(|table| &table.holds).map(|&at| &reservations[at].name[..]);
@@ -153,28 +162,21 @@ fn excused<'a>(placed: &Placed<'a>) -> impl Fn(&str) -> bool + use<'a> {
 /// same.
 fn broken(count: u64) -> (u64, usize, Vec<String>) {
     let (mut admitted, mut streams, mut broken) = (0, 0, Vec::new());
-    let stamp = Line::parse_from(["simulate", "x"]).args.profile.choose().expect("a profile").stamp;
     for seed in 0..count {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
         let text = drawn(draw);
         let contract = Contract::parse("drawn", text.as_bytes()).expect(&text);
         let host = host(draw);
-        let answer = admit(&contract, &host);
-        if answer.is_err() {
+        if admit(&contract, &host).is_err() {
             continue;
         }
         admitted += 1;
         streams += contract.streams.len();
-        let (contract, mappings) = mapping::expand(&contract, &host).expect("admitted");
-        let sends = sender(&contract, &host).expect("with costs");
-        let placed =
-            Placed { contract: &contract, mappings: &mappings, host: &host, answer: &answer };
+        let placed = Placed::of(&contract, host).expect("admitted, with costs");
+        let contract = &placed.contract;
         let excused = excused(&placed);
         for pattern in PATTERNS {
-            let args = args(&host, seed, pattern, "");
-            let mut report = Report::new(&args, true, stamp.clone(), Vec::new());
-            let mut traces = Traces::of(&args, "").expect("none");
-            placed.run(&args, sends.as_ref(), &mut traces, &mut report).expect("placed");
+            let report = run(&placed, seed, pattern, None);
             let ran = report.entries().filter(|entry| entry.jobs > 0).count();
             let all = contract.tasks.len() + contract.reservations.len();
             let kept = report
@@ -199,7 +201,7 @@ fn broken(count: u64) -> (u64, usize, Vec<String>) {
                 .all(|channel| channel.messages > 0 && channel.not_taken() == 0);
             let received = received && report.receiving.len() == contract.receiving.len();
             if !(kept && sent && framed && received) || ran < all {
-                broken.push(format!("{pattern}, {host:?}\n{text}{}", text::page(&report, None)));
+                broken.push(format!("{pattern:?}, {host:?}\n{text}{report:#?}"));
             }
         }
     }
@@ -286,7 +288,6 @@ fn at_worst(contract: &Contract, flooded: &str) -> Contract {
 fn who_breaks_its_word_harms_nobody_else() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(300);
-    let stamp = Line::parse_from(["simulate", "x"]).args.profile.choose().expect("a profile").stamp;
     let (mut sent, mut received, mut held_back, mut discarded) = (0, 0, 0, 0);
     for seed in 0..count {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
@@ -303,22 +304,17 @@ fn who_breaks_its_word_harms_nobody_else() {
         }
         let flooded = &names[draw.of(0, names.len() as u64 - 1) as usize];
         let receives = contract.receiving.iter().any(|channel| channel.name == *flooded);
-        let answer = admit(&contract, &host);
-        if answer.is_err() || admit(&at_worst(&contract, flooded), &host).is_err() {
+        if admit(&contract, &host).is_err() || admit(&at_worst(&contract, flooded), &host).is_err()
+        {
             continue;
         }
         *if receives { &mut received } else { &mut sent } += 1;
-        let (contract, mappings) = mapping::expand(&contract, &host).expect("admitted");
-        let sends = sender(&contract, &host).expect("with costs");
-        let placed =
-            Placed { contract: &contract, mappings: &mappings, host: &host, answer: &answer };
+        let placed = Placed::of(&contract, host).expect("admitted, with costs");
         let excused = excused(&placed);
         for pattern in PATTERNS {
             let times = draw.of(2, 100);
-            let args = args(&host, seed, pattern, &format!(" --flood {flooded}:{times}"));
-            let mut report = Report::new(&args, true, stamp.clone(), Vec::new());
-            let mut traces = Traces::of(&args, "").expect("none");
-            placed.run(&args, sends.as_ref(), &mut traces, &mut report).expect("placed");
+            let flood = Flood { name: flooded.clone(), times: times as u32 };
+            let report = run(&placed, seed, pattern, Some(flood));
             // A bound is proven beside those that keep their word.
             let past = |exceeds: bool| exceeds && !receives;
             let kept = report.entries().all(|entry| {
@@ -332,8 +328,7 @@ fn who_breaks_its_word_harms_nobody_else() {
             let framed = report.streams.iter().all(|stream| stream.broken() == 0);
             assert!(
                 kept && in_time && taken && framed,
-                "{flooded} {times}, {pattern}, {host:?}\n{text}{}",
-                text::page(&report, None)
+                "{flooded} {times}, {pattern:?}, {host:?}\n{text}{report:#?}"
             );
             let of_flooded = report.channels.iter().filter(|channel| channel.name == *flooded);
             held_back +=

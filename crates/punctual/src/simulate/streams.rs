@@ -11,31 +11,33 @@ use serde::Serialize;
 
 use super::arrivals::{self, Draws, Purpose};
 use super::channels::source;
-use super::options::{Args, Pattern};
+use super::options::{Options, Pattern};
 
 /// What became of one stream.
-#[derive(Serialize)]
-pub(super) struct StreamOutcome {
-    pub(super) name: String,
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamOutcome {
+    /// As in the contract.
+    pub name: String,
     /// Frames that became ready.
-    pub(super) frames: u64,
+    pub frames: u64,
     /// Those that took longer than the stream's delay.
-    pub(super) late: u64,
+    pub late: u64,
     /// Those that had not left long after the last was ready.
-    pub(super) not_sent: u64,
+    pub not_sent: u64,
     /// From being ready to the end of the last packet.
-    pub(super) max_delay_ns: Option<u64>,
+    pub max_delay_ns: Option<u64>,
     /// Null: admission proved none.
-    pub(super) proven_delay_ns: Option<u64>,
-    pub(super) delay_ns: u64,
+    pub proven_delay_ns: Option<u64>,
+    /// As in the contract.
+    pub delay_ns: u64,
     /// Whether more frames come than was said.
     #[serde(skip)]
-    pub(super) floods: bool,
+    pub floods: bool,
 }
 
 impl StreamOutcome {
-    /// Frames for which the promise was not kept.
-    pub(super) fn broken(&self) -> u64 {
+    /// Returns for how many frames the promise was not kept.
+    pub fn broken(&self) -> u64 {
         if self.floods { 0 } else { self.late + self.not_sent }
     }
 }
@@ -52,20 +54,20 @@ pub(super) struct Streams<'a> {
 impl<'a> Streams<'a> {
     /// Takes those of the expanded `contract`, which became `mappings`. Their last frames are ready early enough to be
     /// worked off as long as tasks are released.
-    pub(super) fn of(args: &Args, contract: &Contract, mappings: &'a [Mapping]) -> Self {
+    pub(super) fn of(options: &Options, contract: &Contract, mappings: &'a [Mapping]) -> Self {
         let tasks = &contract.tasks;
         let blocker = arrivals::longest_quantum(tasks);
-        let first = Instant::ZERO + arrivals::critical(args, tasks, blocker);
-        let mut rng = Draws { seed: args.draws_from(), cpu: 0 }.rng(Purpose::Frames);
+        let first = Instant::ZERO + arrivals::critical(options, tasks, blocker);
+        let mut rng = Draws { seed: options.draws_from(), cpu: 0 }.rng(Purpose::Frames);
         let streams = contract.streams.iter().zip(mappings).map(|(stream, mapping)| {
             let (spec, batch) = (stream.spec(), mapping.upcall.batch().get());
             let frames = LinearBounded::new(1, spec.frame_size, spec.frame_period, spec.burst)
                 .expect("mapped, so its frames are bounded");
-            let frames = args.flooded(stream.name(), frames);
+            let frames = options.flooded(stream.name(), frames);
             // Just after a turn looked for them.
-            let after = Duration::from_nanos(u64::from(args.pattern() == Pattern::Adversarial));
-            let frames = source(args.pattern(), frames, first + after, &mut rng);
-            let last = Instant::ZERO + args.until.saturating_sub(spec.delay);
+            let after = Duration::from_nanos(u64::from(options.pattern() == Pattern::Adversarial));
+            let frames = source(options.pattern(), frames, first + after, &mut rng);
+            let last = Instant::ZERO + options.until.saturating_sub(spec.delay);
             let frames = frames.take_while(move |frame| frame.at < last);
             let terms = Terms {
                 batch,
@@ -107,7 +109,7 @@ impl<'a> Streams<'a> {
     }
 
     /// Returns what became of each.
-    pub(super) fn outcomes(self, args: &Args, grant: Option<&Grant>) -> Vec<StreamOutcome> {
+    pub(super) fn outcomes(self, options: &Options, grant: Option<&Grant>) -> Vec<StreamOutcome> {
         let seen = self.coupled.seen();
         let outcome = |((mapping, delay), seen): ((&Mapping, Duration), _)| {
             let punctual_sim::streams::FrameDelays { ready, sent, late, longest } = seen;
@@ -123,7 +125,7 @@ impl<'a> Streams<'a> {
                 max_delay_ns: (sent > 0).then(|| longest.as_nanos()),
                 proven_delay_ns: proven.map(Duration::as_nanos),
                 delay_ns: delay.as_nanos(),
-                floods: args.flood.iter().any(|flood| flood.name == mapping.stream),
+                floods: options.flood.iter().any(|flood| flood.name == mapping.stream),
             }
         };
         self.mappings.iter().zip(self.delays).zip(seen).map(outcome).collect()

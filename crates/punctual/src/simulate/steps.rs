@@ -3,9 +3,9 @@
 use punctual_model::{Contract, Duration};
 
 use super::channels::Sending;
-use super::options::Args;
+use super::options::Options;
 use super::receiving::Receiving;
-use crate::exit::Failure;
+use crate::Failure;
 
 /// Jobs, messages, packets and thefts of a run, all together: some minutes.
 const MOST: u128 = 500_000_000;
@@ -20,29 +20,29 @@ struct Part {
 
 /// Refuses a run of which nobody would see the end.
 pub(super) fn bounded(
-    args: &Args,
+    options: &Options,
     contract: &Contract,
     sender: Option<&Sending>,
     received: &Receiving,
 ) -> Result<(), Failure> {
-    let parts = parts(args, contract, sender, received);
+    let parts = parts(options, contract, sender, received);
     let all: u128 = parts.iter().map(|part| part.steps).sum();
     let Some(most) = parts.iter().max_by_key(|part| part.steps).filter(|_| all > MOST) else {
         return Ok(());
     };
-    let shorter = leading_digit(u128::from(args.until.as_nanos()) * MOST / all);
+    let shorter = leading_digit(u128::from(options.until.as_nanos()) * MOST / all);
     Err(Failure::bad_input(format!(
         "{}; simulating {} would take some {all} steps, and {MOST} are the most: {}, or write \
          --until {}",
         most.why,
-        args.until,
+        options.until,
         most.instead,
         Duration::from_nanos(shorter),
     )))
 }
 
 fn parts(
-    args: &Args,
+    options: &Options,
     contract: &Contract,
     sender: Option<&Sending>,
     received: &Receiving,
@@ -50,14 +50,14 @@ fn parts(
     let times = |length: Duration, apart: Duration| {
         u128::from(length.as_nanos()) / u128::from(apart.as_nanos().max(1)) + 1
     };
-    let until = args.until;
-    let released = if args.extra_releases.is_some() { 2 } else { 1 };
+    let until = options.until;
+    let released = if options.extra_releases.is_some() { 2 } else { 1 };
     let mut parts = Vec::new();
     let mut work = u128::from(until.as_nanos());
     for task in &contract.tasks {
         let (name, period) = (task.name(), task.min_inter_arrival());
         let jobs = times(until, period) * released;
-        let percent = args.overrun.map_or(100, |overrun| u128::from(overrun.percent));
+        let percent = options.overrun.map_or(100, |overrun| u128::from(overrun.percent));
         work += jobs * u128::from(task.wcet().as_nanos()) * percent / 100;
         parts.push(Part {
             steps: jobs,
@@ -82,9 +82,9 @@ fn parts(
         });
     }
     if let Some(sender) = sender {
-        of_sender(args, contract, sender, times, &mut parts);
+        of_sender(options, contract, sender, times, &mut parts);
     }
-    if let Some(stolen) = args.stolen {
+    if let Some(stolen) = options.stolen {
         let (taken, period) = (stolen.budget().at_full_speed(), stolen.period());
         // What is left of the CPU takes the longer for the work.
         let left = u128::from((period - taken).as_nanos().max(1));
@@ -99,17 +99,17 @@ fn parts(
 
 /// Channels are simulated for up to twice as long.
 fn of_sender(
-    args: &Args,
+    options: &Options,
     contract: &Contract,
     sender: &Sending,
     times: impl Fn(Duration, Duration) -> u128,
     parts: &mut Vec<Part>,
 ) {
-    let until = args.until;
+    let until = options.until;
     let (cut, link) = (sender.egress.cut(), sender.egress.link());
     for channel in &contract.channels {
         let name = channel.name();
-        let arrivals = args.flooded(name, channel.arrivals());
+        let arrivals = options.flooded(name, channel.arrivals());
         let (apart, packets) =
             (arrivals.min_inter_arrival(), cut.packets_of(arrivals.max_message()));
         parts.push(Part {

@@ -8,40 +8,42 @@ use serde::Serialize;
 
 use super::arrivals::{Draws, Purpose};
 use super::channels::source;
-use super::options::Args;
-use crate::exit::Failure;
+use super::options::Options;
+use crate::Failure;
 
 /// The most bytes of a packet where the contract does not say how it sends.
 const USUAL_PACKET: u32 = 1420;
 
 /// What became of one channel that receives.
-#[derive(Serialize)]
-pub(super) struct ReceivingOutcome {
-    pub(super) name: String,
-    pub(super) cpu: u16,
+#[derive(Clone, Debug, Serialize)]
+pub struct ReceivingOutcome {
+    /// As in the contract.
+    pub name: String,
+    /// Where they are taken in.
+    pub cpu: u16,
     /// Messages that came.
-    pub(super) messages: u64,
+    pub messages: u64,
     /// Those that the thread took in.
-    pub(super) taken: u64,
+    pub taken: u64,
     /// Those that it discarded, because they broke the contract.
-    pub(super) non_conforming: u64,
+    pub non_conforming: u64,
     /// Those for which the socket had no room.
-    pub(super) dropped: u64,
+    pub dropped: u64,
     /// From coming to being taken in.
-    pub(super) max_wait_ns: Option<u64>,
+    pub max_wait_ns: Option<u64>,
     /// Whether its sender breaks its contract.
     #[serde(skip)]
-    pub(super) floods: bool,
+    pub floods: bool,
 }
 
 impl ReceivingOutcome {
     /// Returns how many messages were not taken in.
-    pub(super) fn not_taken(&self) -> u64 {
+    pub fn not_taken(&self) -> u64 {
         self.messages - self.taken
     }
 
     /// Returns for how many the promise was not kept: none, if the sender did not keep its own.
-    pub(super) fn broken(&self) -> u64 {
+    pub fn broken(&self) -> u64 {
         if self.floods { 0 } else { self.not_taken() }
     }
 }
@@ -72,7 +74,7 @@ impl Receiving {
     /// Takes those of `contract`; nothing has been seen of them. What has no deadline has the share that it has in a
     /// broker.
     pub(super) fn of(
-        args: &Args,
+        options: &Options,
         contract: &Contract,
         host: &HostProfile,
     ) -> Result<Self, Failure> {
@@ -90,7 +92,7 @@ impl Receiving {
                 unevenness: UNEVENNESS,
                 datagrams,
             };
-            let comes = args.flooded(&channel.name, arrivals);
+            let comes = options.flooded(&channel.name, arrivals);
             Some(Channel {
                 name: channel.name.clone(),
                 terms,
@@ -121,16 +123,16 @@ impl Receiving {
     /// Returns the thread that takes their messages in, which come from `first` on as long as tasks are released.
     pub(super) fn thread<P: Processor>(
         &self,
-        args: &Args,
+        options: &Options,
         draws: Draws,
         first: Instant,
         processor: P,
     ) -> Thread<P> {
         let mut rng = draws.rng(Purpose::Received);
-        let last = Instant::ZERO.saturating_add(args.until);
+        let last = Instant::ZERO.saturating_add(options.until);
         let channel = |channel: &Channel| {
             let packet = channel.packet;
-            let messages = source(args.pattern(), channel.comes, first, &mut rng);
+            let messages = source(options.pattern(), channel.comes, first, &mut rng);
             let messages = messages.take_while(move |message| message.at < last);
             let incoming = messages.map(move |message| Incoming {
                 at: message.at,
@@ -143,8 +145,8 @@ impl Receiving {
     }
 
     /// Returns by when all are taken in, if they are: as long again for what an overload delays.
-    pub(super) fn end(&self, args: &Args) -> Instant {
-        Instant::ZERO.saturating_add(args.until).saturating_add(args.until)
+    pub(super) fn end(&self, options: &Options) -> Instant {
+        Instant::ZERO.saturating_add(options.until).saturating_add(options.until)
     }
 
     /// Keeps what was seen of each.

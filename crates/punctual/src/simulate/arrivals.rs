@@ -1,0 +1,249 @@
+//! Arrivals as the options ask for them, and the faults that break them.
+
+use punctual_model::{Duration, Instant, Service, Task};
+use punctual_sim::arrivals::{
+    Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, DrawnTimes, HighTimes, Periodic,
+};
+use punctual_sim::faults::{self, OneIn};
+use punctual_sim::processor::{Processor, Stolen, Stretch, Theft, Whole as WholeCpu};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::Serialize;
+
+use super::options::{ExecTimes, Options, Pattern};
+
+/// Where the draws of one CPU come from. Each purpose has its own, so that one fault more leaves
+/// the others as they are.
+#[derive(Clone, Copy)]
+pub(super) struct Draws {
+    pub(super) seed: u64,
+    pub(super) cpu: u16,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    Arrivals,
+    ExecTimes,
+    Above,
+    Overruns,
+    ExtraReleases,
+    LateTimers,
+    Stolen,
+    Messages,
+    SendCosts,
+    HighJobs,
+    Received,
+    Frames,
+}
+
+impl Draws {
+    pub(super) fn rng(self, purpose: Purpose) -> ChaCha8Rng {
+        self.rng_of(purpose, 0)
+    }
+
+    /// Another one of several for the same purpose.
+    pub(super) fn rng_of(self, purpose: Purpose, which: u32) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(u64::from(which) << 32 | u64::from(self.cpu) << 8 | purpose as u64);
+        rng
+    }
+}
+
+/// The arrivals of the tasks of one CPU as `options` says. Under an adversary `blocker` has just begun.
+pub(super) fn own<'a>(
+    options: &Options,
+    draws: Draws,
+    tasks: &'a [Task],
+    blocker: Option<u32>,
+) -> Box<dyn Arrivals + 'a> {
+    let rng = draws.rng(Purpose::Arrivals);
+    let own: Box<dyn Arrivals + 'a> = match options.pattern() {
+        Pattern::Periodic => together(tasks, critical(options, tasks, blocker)),
+        Pattern::Sporadic => Box::new(Drawn::new(tasks, rng)),
+        Pattern::Bursty => Box::new(Bursty::new(tasks, rng)),
+        Pattern::Adversarial => Box::new(adversarial(options, tasks, blocker)),
+    };
+    let own: Box<dyn Arrivals + 'a> = match (options.pattern(), options.exec_times()) {
+        (Pattern::Sporadic, ExecTimes::Drawn) => own,
+        (Pattern::Sporadic, ExecTimes::Worst) => Box::new(Whole { tasks, arrivals: own }),
+        (_, ExecTimes::Drawn) => {
+            let rng = draws.rng(Purpose::ExecTimes);
+            Box::new(DrawnTimes::new(tasks, own, rng))
+        }
+        (_, ExecTimes::Worst) => own,
+    };
+    match options.high_jobs {
+        Some(one_in) => {
+            let rng = draws.rng(Purpose::HighJobs);
+            Box::new(HighTimes::new(tasks, own, one_in, rng))
+        }
+        None => own,
+    }
+}
+
+/// The arrivals of what is `above` those tasks: in the same pattern, at the same `critical` instant, and always for
+/// the whole budget.
+pub(super) fn above<'a>(
+    options: &Options,
+    rng: ChaCha8Rng,
+    above: &'a [Task],
+    critical: Duration,
+) -> Box<dyn Arrivals + 'a> {
+    match options.pattern() {
+        Pattern::Periodic | Pattern::Adversarial => together(above, critical),
+        Pattern::Sporadic => Box::new(Whole { tasks: above, arrivals: Drawn::new(above, rng) }),
+        Pattern::Bursty => Box::new(Bursty::new(above, rng)),
+    }
+}
+
+/// When all is released at once, if it is.
+pub(super) fn critical(options: &Options, tasks: &[Task], blocker: Option<u32>) -> Duration {
+    match options.pattern() {
+        Pattern::Adversarial => {
+            adversarial(options, tasks, blocker).critical_instant() - Instant::ZERO
+        }
+        // When each is as late as it may be.
+        _ => tasks.iter().map(Task::release_jitter).max().unwrap_or_default(),
+    }
+}
+
+fn together(tasks: &[Task], at: Duration) -> Box<dyn Arrivals + '_> {
+    Box::new(Periodic::new(tasks, &vec![at; tasks.len()]))
+}
+
+fn adversarial<'a>(options: &Options, tasks: &'a [Task], blocker: Option<u32>) -> Adversarial<'a> {
+    let lead = options.overheads.unwrap_or_default().costs().length();
+    Adversarial::new(tasks, Attack { blocker, lead, aligned: None })
+}
+
+/// The task with the longest quantum; of equal ones the first.
+pub(super) fn longest_quantum(tasks: &[Task]) -> Option<u32> {
+    let quanta = tasks.iter().zip(0u32..).map(|(task, at)| (task.quantum(), u32::MAX - at));
+    let (quantum, at) = quanta.max()?;
+    (!quantum.is_zero()).then_some(u32::MAX - at)
+}
+
+/// Other arrivals, each job running for its wcet.
+struct Whole<'a, A> {
+    tasks: &'a [Task],
+    arrivals: A,
+}
+
+impl<A: Arrivals> Arrivals for Whole<'_, A> {
+    fn next(&mut self, task: u32) -> Arrival {
+        let exec_time = self.tasks[task as usize].wcet();
+        Arrival { exec_time, ..self.arrivals.next(task) }
+    }
+}
+
+/// How often each struck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Struck {
+    /// Jobs that ran too long.
+    pub overruns: u64,
+    /// Releases that came too soon.
+    pub extra_releases: u64,
+    /// Releases that became known too late.
+    pub late_timers: u64,
+    /// Processor time of all CPUs together.
+    pub stolen_ns: u64,
+}
+
+impl Struck {
+    pub(super) fn add(&mut self, more: Self) {
+        self.overruns += more.overruns;
+        self.extra_releases += more.extra_releases;
+        self.late_timers += more.late_timers;
+        self.stolen_ns += more.stolen_ns;
+    }
+}
+
+/// Lets `run` turn the arrivals `own` of so many `tasks`, broken as `options` asks. Faults strike what would be known before
+/// `options.until`.
+pub(super) fn broken(
+    options: &Options,
+    draws: Draws,
+    tasks: usize,
+    own: &mut dyn Arrivals,
+    run: impl FnOnce(&mut dyn Arrivals),
+) -> Struck {
+    let often = |one_in: Option<u32>| OneIn(one_in.unwrap_or(0));
+    let (extra, late) = (options.extra_releases, options.late_timers);
+    let mut overrun = faults::Overrun::new(
+        Before { arrivals: own, until: Instant::ZERO + options.until },
+        often(options.overrun.map(|overrun| overrun.one_in)),
+        options.overrun.map_or(100, |overrun| overrun.percent),
+        draws.rng(Purpose::Overruns),
+    );
+    // Each borrows the one below, so that their counts can be read afterwards.
+    let mut extra = faults::ExtraReleases::new(
+        tasks,
+        &mut overrun,
+        often(extra.map(|extra| extra.one_in)),
+        draws.rng(Purpose::ExtraReleases),
+    );
+    let mut late = faults::LateTimers::new(
+        tasks,
+        &mut extra,
+        often(late.map(|late| late.one_in)),
+        Duration::from_nanos(late.map_or(0, |late| late.most_ns)),
+        draws.rng(Purpose::LateTimers),
+    );
+    run(&mut late);
+    let late_timers = late.struck();
+    let extra_releases = extra.struck();
+    Struck { overruns: overrun.struck(), extra_releases, late_timers, stolen_ns: 0 }
+}
+
+/// What is known before `until`, and then no more: so that nothing is counted that never runs.
+struct Before<'a> {
+    arrivals: &'a mut dyn Arrivals,
+    until: Instant,
+}
+
+impl Arrivals for Before<'_> {
+    fn next(&mut self, task: u32) -> Arrival {
+        let arrival = self.arrivals.next(task);
+        if arrival.known < self.until {
+            return arrival;
+        }
+        Arrival { release: Instant::MAX, known: Instant::MAX, exec_time: Service::ZERO }
+    }
+}
+
+/// A whole CPU, or one of which something is stolen.
+pub(super) enum Cpu {
+    Whole,
+    Stolen(Box<Stolen<WholeCpu, ChaCha8Rng>>),
+}
+
+impl Cpu {
+    pub(super) fn of(options: &Options, draws: Draws) -> Self {
+        match options.stolen {
+            None => Self::Whole,
+            Some(stolen) => {
+                let rng = draws.rng(Purpose::Stolen);
+                Self::Stolen(Box::new(Stolen::new(WholeCpu, Theft::Drawn(stolen), rng)))
+            }
+        }
+    }
+
+    /// What was stolen.
+    pub(super) fn taken(&self) -> Duration {
+        match self {
+            Self::Whole => Duration::ZERO,
+            Self::Stolen(stolen) => stolen.taken(),
+        }
+    }
+}
+
+impl Processor for Cpu {
+    const WHOLE: bool = false;
+
+    fn at(&mut self, now: Instant, wanted: bool) -> Stretch {
+        match self {
+            Cpu::Whole => WholeCpu.at(now, wanted),
+            Cpu::Stolen(stolen) => stolen.at(now, wanted),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! One CPU after the other: what runs on it, tasks and above them reservations, in layers.
+
+use std::cell::RefCell;
+use std::slice;
+
+use punctual_analysis::{Grant, Refusal};
+use punctual_model::contract::NamedReservation;
+use punctual_model::{Contract, Duration, Instant, Policy, Service, Task, TaskSpec, Timetable};
+use punctual_policy::jobs::Jobs;
+use punctual_policy::timetable::Turns;
+use punctual_sim::arrivals::Arrivals;
+use punctual_sim::overheads::Overheads;
+use punctual_sim::processor::{Part, Processor, Tabled};
+use punctual_sim::streams::Working;
+use punctual_sim::tasks::{Below, Setting, run_in};
+use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind, Summary};
+
+use super::Watching;
+use super::arrivals::{self, Cpu, Draws, Purpose, Struck, broken, longest_quantum};
+use super::channels::Channels;
+use super::options::Options;
+use super::receiving::Receiving;
+use super::streams::Streams;
+
+/// What an entry stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Task,
+    Reservation,
+}
+
+/// A task, or something above the tasks in the form of one, and what admission proved of it.
+pub(super) struct Entry {
+    pub(super) task: Task,
+    pub(super) bound: Option<Duration>,
+    /// Under `edf-vd`, where it is not its own.
+    pub(super) virtual_deadline: Option<Duration>,
+    pub(super) kind: Kind,
+}
+
+impl Entry {
+    fn subject(&self, cpu: u16) -> Subject {
+        let task = &self.task;
+        let kind = match self.kind {
+            Kind::Task => SubjectKind::Task,
+            Kind::Reservation => SubjectKind::Reservation,
+        };
+        let promise = Promise {
+            period: Some(task.min_inter_arrival()),
+            relative_deadline: Some(task.relative_deadline()),
+            wcet: Some(task.wcet()),
+        };
+        Subject { promise, cpu: Some(cpu), ..Subject::new(task.name(), kind) }
+    }
+}
+
+/// What a CPU has to do.
+pub(super) struct OnCpu {
+    /// Tasks, the kernel's reservations, and those of the timetable in the order of its owners.
+    pub(super) entries: Vec<Entry>,
+    pub(super) tasks: usize,
+    pub(super) kernel: usize,
+    pub(super) timetable: Option<Timetable>,
+}
+
+impl OnCpu {
+    fn new(tasks: Vec<Entry>, kernel: Vec<Entry>) -> Self {
+        let counts = (tasks.len(), kernel.len());
+        let entries = tasks.into_iter().chain(kernel).collect();
+        let (tasks, kernel) = counts;
+        Self { entries, tasks, kernel, timetable: None }
+    }
+
+    /// Returns the entries as whoever watches knows them.
+    pub(super) fn subjects(&self, cpu: u16) -> Vec<Subject> {
+        self.entries.iter().map(|entry| entry.subject(cpu)).collect()
+    }
+
+    /// All entries as tasks.
+    pub(super) fn as_tasks(&self) -> Vec<Task> {
+        self.entries.iter().map(|entry| entry.task.clone()).collect()
+    }
+}
+
+/// What runs on `cpu`, as admission placed it; what it refused runs on the only CPU.
+pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> OnCpu {
+    let grant = answer.as_ref().ok();
+    let here = |placed: Option<u16>| placed.unwrap_or(0) == cpu;
+    let tasks = contract.tasks.iter().enumerate().filter_map(|(at, task)| {
+        let granted = grant.map(|grant| &grant.tasks[at]);
+        here(granted.map(|granted| granted.cpu)).then(|| Entry {
+            task: task.clone(),
+            bound: granted.map(|granted| granted.response_time_bound),
+            virtual_deadline: granted.and_then(|granted| granted.virtual_deadline),
+            kind: Kind::Task,
+        })
+    });
+    let table = grant.and_then(|grant| grant.timetables.iter().find(|table| table.cpu == cpu));
+    let held: &[usize] = table.map_or(&[], |table| &table.holds);
+    let kernel = reservations(contract, |at| {
+        here(grant.map(|grant| grant.reservations[at].cpu)) && !held.contains(&at)
+    });
+    let mut on_cpu = OnCpu::new(tasks.collect(), kernel);
+    on_cpu.entries.extend(held.iter().map(|&at| reservation(&contract.reservations[at])));
+    on_cpu.timetable = table.map(|table| table.table.clone());
+    on_cpu
+}
+
+/// Returns the reservations at those positions, the shorter period first: where they have fixed priorities, as in the
+/// search for a witness, that is the order that keeps two of them the longest.
+fn reservations(contract: &Contract, here: impl Fn(usize) -> bool) -> Vec<Entry> {
+    let here = contract.reservations.iter().enumerate().filter(|(at, _)| here(*at));
+    let mut entries: Vec<Entry> = here.map(|(_, named)| reservation(named)).collect();
+    entries.sort_by_key(|entry| entry.task.min_inter_arrival());
+    entries
+}
+
+fn reservation(named: &NamedReservation) -> Entry {
+    let (budget, period) = (named.reservation.budget(), named.reservation.period());
+    // A valid reservation has 0 < budget ≤ period, which is all that a task needs.
+    let task = Task::new(TaskSpec::periodic(&named.name, period, budget))
+        .expect("a valid reservation is a valid task");
+    Entry { task, bound: None, virtual_deadline: None, kind: Kind::Reservation }
+}
+
+/// What became of the entries of a CPU, in their order.
+pub(super) struct Ran {
+    pub(super) summary: Summary,
+    pub(super) struck: Struck,
+}
+
+/// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
+/// timetable, the thread that sends the messages of `sent` and beneath it the one that receives what comes for
+/// `received` on what both leave, and tasks under the contract's policy on what they leave, the turns of `streams` among
+/// them. A slot loses `allowance` at its start.
+pub(super) fn run(
+    options: &Options,
+    policy: Policy,
+    allowance: Service,
+    cpu: u16,
+    on_cpu: &OnCpu,
+    (received, sent, streams): (&mut Receiving, Option<&mut Channels>, &Streams<'_>),
+    watching: &mut dyn Watching,
+) -> Ran {
+    let all = on_cpu.as_tasks();
+    let (tasks, rest) = all.split_at(on_cpu.tasks);
+    let (kernel, held) = rest.split_at(on_cpu.kernel);
+    let draws = Draws { seed: options.draws_from(), cpu };
+    let blocker = longest_quantum(tasks);
+    let critical = arrivals::critical(options, tasks, blocker);
+    let above = |entries, which| {
+        arrivals::above(options, draws.rng_of(Purpose::Above, which), entries, critical)
+    };
+    let until = Instant::ZERO + options.until;
+    // A reservation has the processor from its release on; who uses it wakes up as it can.
+    let costs =
+        Overheads { wake_up: Service::ZERO, ..options.overheads.unwrap_or_default().costs() };
+    let sink = RefCell::new(Both { summary: Summary::new(&all), watching });
+    let of_entries = |first: usize| Layer { sink: &sink, first: Some(first as u32) };
+    let mut whole = Cpu::of(options, draws);
+    let mut of_owners: Vec<Cpu> = held.iter().map(|_| Cpu::of(options, draws)).collect();
+    // The same each time that it runs: once beneath each owner of slots, and told of once.
+    let without_kernels = |processor, sink| {
+        let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
+        let jobs = Jobs::earliest_deadline(kernel.len());
+        Below::new(setting, kernel, jobs, above(kernel, 1), until, sink)
+    };
+    let turns = || on_cpu.timetable.clone().map(|table| Turns::new(table, Instant::ZERO));
+    for ((owner, entry), whole) in (0..).zip(held).zip(&mut of_owners) {
+        let left = without_kernels(whole, Layer { sink: &sink, first: None });
+        let slots = Tabled::new(left, turns(), Part::Slots(owner), allowance);
+        let own = slice::from_ref(entry);
+        let mut to = of_entries(all.len() - held.len() + owner as usize);
+        let setting = Setting::default().on(slots, Instant::MAX);
+        let jobs = Jobs::fixed_priority(&[0]);
+        let left = run_in(setting, own, jobs, &mut above(own, 2 + owner), until, &mut to);
+        debug_assert!(left.is_empty(), "{left:?}");
+    }
+    let mut left = without_kernels(&mut whole, of_entries(tasks.len()));
+    let mut free = Tabled::new(&mut left, turns(), Part::Free, allowance);
+    let first = Instant::ZERO + critical;
+    let mut beneath =
+        Beneath { options, draws, policy, on_cpu, tasks, until, streams, sink: &sink };
+    let struck = match sent {
+        None => beneath.run(received, first, &mut free),
+        Some(sent) => {
+            let end = sent.end();
+            let mut thread = sent.thread(options, first, &mut free, streams);
+            let struck = beneath.run(received, first, &mut thread);
+            // What is left is counted as not sent.
+            let _left = thread.finish(end);
+            struck
+        }
+    };
+    drop(free);
+    left.finish();
+    drop(left);
+    let stolen_ns = whole.taken().as_nanos();
+    Ran { summary: sink.into_inner().summary, struck: Struck { stolen_ns, ..struck } }
+}
+
+/// The thread that receives on a CPU, and the tasks.
+struct Beneath<'a, 'b> {
+    options: &'a Options,
+    draws: Draws,
+    policy: Policy,
+    on_cpu: &'a OnCpu,
+    tasks: &'a [Task],
+    until: Instant,
+    streams: &'a Streams<'b>,
+    sink: &'a RefCell<Both<'b>>,
+}
+
+impl Beneath<'_, '_> {
+    /// Runs them on what is left of their processor: messages come for `received` from `first` on.
+    fn run(
+        &mut self,
+        received: &mut Receiving,
+        first: Instant,
+        processor: impl Processor,
+    ) -> Struck {
+        let mut left = received.thread(self.options, self.draws, first, processor);
+        let struck = self.run_tasks(&mut left);
+        received.see(&left.finish(received.end(self.options)));
+        struck
+    }
+
+    fn run_tasks(&mut self, processor: impl Processor) -> Struck {
+        let Self { options, draws, tasks, until, streams, sink, .. } = *self;
+        let own = arrivals::own(options, draws, tasks, longest_quantum(tasks));
+        let mut own = streams.turns(tasks, own);
+        let of_task = &streams.of_tasks(tasks);
+        let jobs = self.jobs();
+        let turn = |arrivals: &mut dyn Arrivals| {
+            let mut arrivals = arrivals;
+            let costs = options.overheads.unwrap_or_default().costs();
+            // Never away for ever, so everything is completed.
+            let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
+            let sink = Layer { sink, first: Some(0) };
+            let mut sink = Working { streams: streams.coupled(), of_task, sink };
+            let left = run_in(setting, tasks, jobs, &mut arrivals, until, &mut sink);
+            debug_assert!(left.is_empty(), "{left:?}");
+        };
+        broken(options, draws, tasks.len(), &mut own, turn)
+    }
+
+    fn jobs(&self) -> Jobs {
+        if self.policy == Policy::EdfVd {
+            let entries = &self.on_cpu.entries[..self.tasks.len()];
+            let first: Vec<_> = entries.iter().map(|entry| entry.virtual_deadline).collect();
+            return Jobs::edf_vd(self.tasks, &first, 0);
+        }
+        Jobs::of(self.policy, self.tasks, 0)
+    }
+}
+
+/// Every event goes into the summary, and to whoever watches.
+struct Both<'a> {
+    summary: Summary,
+    watching: &'a mut dyn Watching,
+}
+
+impl Sink for Both<'_> {
+    fn record(&mut self, event: Event) {
+        self.summary.record(event);
+        self.watching.record(event);
+    }
+}
+
+/// Entries from `first` on, which run by themselves; `None`: they are told of elsewhere.
+struct Layer<'a, 'b> {
+    sink: &'a RefCell<Both<'b>>,
+    first: Option<u32>,
+}
+
+impl Sink for Layer<'_, '_> {
+    fn record(&mut self, event: Event) {
+        let Some(first) = self.first else { return };
+        let mut event = event;
+        event.job.task += first;
+        self.sink.borrow_mut().record(event);
+    }
+}

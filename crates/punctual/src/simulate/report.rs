@@ -1,0 +1,179 @@
+//! What a run amounted to. Field names are part of the interface.
+
+use punctual_model::Duration;
+use punctual_trace::TaskSummary;
+use serde::Serialize;
+
+use super::arrivals::Struck;
+use super::channels::ChannelOutcome;
+use super::cpus::{Entry, Kind, OnCpu, Ran};
+use super::options::{
+    ExecTimes, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, Pattern,
+};
+use super::receiving::ReceivingOutcome;
+use super::streams::StreamOutcome;
+use crate::host::Stamp;
+
+/// A run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Whether admission admits the contract on this host.
+    pub admitted: bool,
+    /// When jobs were released.
+    pub arrivals: Pattern,
+    /// How long they ran.
+    pub exec_times: ExecTimes,
+    /// Null: nothing is drawn.
+    pub seed: Option<u64>,
+    /// Nothing was released after that.
+    pub until_ns: u64,
+    /// Null: switching is free.
+    pub overheads: Option<Overheads>,
+    /// One of how many jobs of high criticality needs its wcet_high; null: none does.
+    pub high_jobs_one_in: Option<u32>,
+    /// What was broken.
+    pub faults: Faults,
+    /// What became of each task, CPU by CPU.
+    pub tasks: Vec<Outcomes>,
+    /// And of each reservation.
+    pub reservations: Vec<Outcomes>,
+    /// The channels that send, the most urgent first.
+    pub channels: Vec<ChannelOutcome>,
+    /// The channels that receive.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub receiving: Vec<ReceivingOutcome>,
+    /// The streams.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamOutcome>,
+    /// What admission took switches and sending to cost, and where that is from.
+    pub host_profile: Stamp,
+}
+
+/// The faults asked for, null where not, and how often they struck.
+#[derive(Clone, Debug, Serialize)]
+pub struct Faults {
+    /// Jobs that run too long.
+    pub overrun: Option<Overrun>,
+    /// Releases that come too soon.
+    pub extra_releases: Option<ExtraReleases>,
+    /// Releases that become known too late.
+    pub late_timers: Option<LateTimers>,
+    /// Senders that break their word.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub floods: Vec<Flood>,
+    /// What a hypervisor takes.
+    pub stolen: Option<Stolen>,
+    /// How often each struck.
+    pub struck: Struck,
+}
+
+/// What is stolen, and how often.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stolen {
+    /// So long.
+    pub budget_ns: u64,
+    /// In every so long.
+    pub period_ns: u64,
+}
+
+/// What became of one task or reservation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcomes {
+    /// As in the contract.
+    pub name: String,
+    /// Where it ran.
+    pub cpu: u16,
+    /// Jobs that were completed.
+    pub jobs: u64,
+    /// Those that were completed too late.
+    pub late: u64,
+    /// Whether it was promised anything: not of low criticality, with `--high-jobs`.
+    pub promised: bool,
+    /// How often a job gave way to others.
+    pub gave_way: u64,
+    /// Null: no job was completed.
+    pub max_response_time_ns: Option<u64>,
+    /// What admission promised; null if it did not.
+    pub response_time_bound_ns: Option<u64>,
+    /// Whether a job took longer than was promised.
+    pub exceeds_bound: bool,
+    /// As in the contract.
+    pub relative_deadline_ns: u64,
+}
+
+impl Report {
+    /// Makes one of a run in which nothing has happened yet.
+    pub(super) fn new(options: &Options, admitted: bool, host_profile: Stamp) -> Self {
+        let stolen = options.stolen.map(|stolen| Stolen {
+            budget_ns: stolen.budget().as_nanos(),
+            period_ns: stolen.period().as_nanos(),
+        });
+        Self {
+            admitted,
+            arrivals: options.pattern(),
+            exec_times: options.exec_times(),
+            seed: options.seed_of_draws(),
+            until_ns: options.until.as_nanos(),
+            overheads: options.overheads,
+            high_jobs_one_in: options.high_jobs,
+            faults: Faults {
+                overrun: options.overrun,
+                extra_releases: options.extra_releases,
+                late_timers: options.late_timers,
+                floods: options.flood.clone(),
+                stolen,
+                struck: Struck::default(),
+            },
+            tasks: Vec::new(),
+            reservations: Vec::new(),
+            channels: Vec::new(),
+            receiving: Vec::new(),
+            streams: Vec::new(),
+            host_profile,
+        }
+    }
+
+    /// Adds what became of the entries of one CPU.
+    pub(super) fn add(&mut self, on_cpu: &OnCpu, cpu: u16, ran: &Ran) {
+        for (entry, seen) in on_cpu.entries.iter().zip(ran.summary.tasks()) {
+            self.add_entry(entry, cpu, seen);
+        }
+        self.faults.struck.add(ran.struck);
+    }
+
+    fn add_entry(&mut self, entry: &Entry, cpu: u16, seen: &TaskSummary) {
+        let longest = seen.response_time.max();
+        let low = entry.kind == Kind::Task && entry.task.wcet_high().is_none();
+        let promised = !(low && self.high_jobs_one_in.is_some());
+        let bound = entry.bound.filter(|_| promised);
+        let outcome = Outcomes {
+            name: entry.task.name().to_owned(),
+            cpu,
+            jobs: seen.jobs,
+            late: seen.late,
+            promised,
+            gave_way: seen.gave_way,
+            max_response_time_ns: longest.map(Duration::as_nanos),
+            response_time_bound_ns: bound.map(Duration::as_nanos),
+            exceeds_bound: bound.is_some_and(|bound| longest > Some(bound)),
+            relative_deadline_ns: entry.task.relative_deadline().as_nanos(),
+        };
+        match entry.kind {
+            Kind::Task => self.tasks.push(outcome),
+            Kind::Reservation => self.reservations.push(outcome),
+        }
+    }
+
+    /// Returns what became of tasks and reservations.
+    pub fn entries(&self) -> impl Iterator<Item = &Outcomes> {
+        self.tasks.iter().chain(&self.reservations)
+    }
+
+    /// Returns how many jobs, messages and frames were late of those that were to be in time.
+    pub fn broken(&self) -> u64 {
+        let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
+        late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()
+            + self.receiving.iter().map(ReceivingOutcome::broken).sum::<u64>()
+            + self.streams.iter().map(StreamOutcome::broken).sum::<u64>()
+    }
+}
