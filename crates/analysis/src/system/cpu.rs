@@ -29,8 +29,9 @@ use crate::steps::Steps;
 const FEW: usize = if cfg!(test) { 4 } else { 256 };
 
 /// The place of a task among those of its CPU, the most urgent first: a period or a deadline, the
-/// entry, the period of the task and its position in the entry.
-type Key<Id> = (u64, Id, u64, usize);
+/// entry, the period of the task and its position in the entry. A task that has left comes after the
+/// tasks that have its name now.
+type Key<Id> = (u64, Id, u64, u64);
 
 /// The order of tasks on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,15 +117,34 @@ impl<Id: Copy + Ord> Cpu<Id> {
     /// Removes `tasks` of entry `id`. The others remain in time.
     pub(super) fn remove(&mut self, id: Id, tasks: &[TaskLoad], share_ppm: u64) {
         for (key, task) in keys(self.order, id, tasks).zip(tasks) {
-            if let Some(bands) = &mut self.bands {
-                bands.remove_load(task);
-            }
-            self.awaiting.remove(&key);
-            if let Some(task) = self.proven.remove(&key) {
-                self.exact.remove(task);
-            }
+            self.remove_one(key, task);
         }
         self.share_ppm -= share_ppm;
+    }
+
+    fn remove_one(&mut self, key: Key<Id>, task: &TaskLoad) {
+        if let Some(bands) = &mut self.bands {
+            bands.remove_load(task);
+        }
+        self.awaiting.remove(&key);
+        if let Some(task) = self.proven.remove(&key) {
+            self.exact.remove(task);
+        }
+    }
+
+    /// Puts `tasks` of entry `id` back as tasks that have left; `number` grows with each departure. All
+    /// other tasks are unchanged.
+    pub(super) fn put_back_leaving(&mut self, id: Id, tasks: &[TaskLoad], number: u32) {
+        self.count(tasks);
+        let keys = leaving(self.order, id, tasks, number);
+        self.awaiting.extend(keys.zip(tasks.iter().copied()));
+    }
+
+    /// Takes out the tasks that [`Self::put_back_leaving`] added.
+    pub(super) fn remove_leaving(&mut self, id: Id, tasks: &[TaskLoad], number: u32) {
+        for (key, task) in leaving(self.order, id, tasks, number).zip(tasks) {
+            self.remove_one(key, task);
+        }
     }
 
     /// Admits all `tasks`, each with the name of its entry and in this order, by one full test, or
@@ -256,11 +276,23 @@ impl<Id: Copy + Ord> Cpu<Id> {
 
 fn keys<Id: Copy>(order: TaskOrder, id: Id, tasks: &[TaskLoad]) -> impl Iterator<Item = Key<Id>> {
     let shortest = tasks.iter().map(|task| task.period).min().unwrap_or(u64::MAX);
-    tasks.iter().enumerate().map(move |(at, task)| key(order, shortest, id, task, at))
+    tasks.iter().zip(0..).map(move |(task, at)| key(order, shortest, id, task, at))
+}
+
+/// Returns the places of the tasks of an entry that has left as the one with this number.
+fn leaving<Id: Copy>(
+    order: TaskOrder,
+    id: Id,
+    tasks: &[TaskLoad],
+    number: u32,
+) -> impl Iterator<Item = Key<Id>> {
+    // An entry has fewer than 2³² tasks.
+    let behind = (u64::from(u32::MAX - number) + 1) << 32;
+    keys(order, id, tasks).map(move |(first, id, period, at)| (first, id, period, behind | at))
 }
 
 /// Returns the place of the task at position `at` of an entry whose shortest period is `shortest`.
-fn key<Id>(order: TaskOrder, shortest: u64, id: Id, task: &TaskLoad, at: usize) -> Key<Id> {
+fn key<Id>(order: TaskOrder, shortest: u64, id: Id, task: &TaskLoad, at: u64) -> Key<Id> {
     let first = match order {
         TaskOrder::Upcalls(UpcallOrder::LevelOrder) => task.period,
         TaskOrder::Upcalls(UpcallOrder::FixedLevel) => shortest,

@@ -130,6 +130,13 @@ impl<Id: Copy + Ord> System<Id> {
         self.of_the_kernel.remove(reservation);
     }
 
+    /// Puts back what was taken out while everything beneath it stayed as it is.
+    pub(super) fn put_back_of_the_kernel(&mut self, reservation: Reservation) {
+        let load = self.load_of(reservation);
+        self.cpus.iter_mut().for_each(|cpu| cpu.put_back_above(load));
+        self.of_the_kernel.add(reservation);
+    }
+
     pub(super) fn load_of(&self, reservation: Reservation) -> ReservedLoad {
         ReservedLoad::new(reservation, self.host.context_switch)
     }
@@ -149,20 +156,22 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(())
     }
 
-    /// Adds a kernel reservation, above everything here.
+    /// Adds a kernel reservation, which for now counts as `counted`, above everything here.
     pub(super) fn reserve(
         &mut self,
         reservation: Reservation,
+        counted: Reservation,
         is_command: bool,
         steps: &mut Steps,
     ) -> Result<Executed, Box<Refusal>> {
         self.within_limits(reservation.utilisation_ppm())?;
         // At most the 2¹⁶ CPUs of a host.
         let cpus = self.cpus.len() as u16;
-        self.of_the_kernel.serves_in_time(reservation, cpus, &self.host)?;
+        self.of_the_kernel.serves_in_time(counted, cpus, &self.host)?;
         self.of_the_kernel.takes(reservation, cpus, &self.host)?;
-        self.reserve_above(reservation, steps)?;
-        Ok(Executed::Deadline { reservation, is_command })
+        self.of_the_kernel.takes(counted, cpus, &self.host)?;
+        self.reserve_above(counted, steps)?;
+        Ok(Executed::Deadline { reservation, counted, is_command })
     }
 }
 

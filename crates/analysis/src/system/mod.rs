@@ -4,6 +4,9 @@
 //! [`System::change`], and [`System::would_admit`] for queries. Each entry is proven for the back
 //! end that will execute it, which is part of the answer ([`BackEnd`]). A refusal changes nothing.
 //!
+//! An entry that leaves while others run affects them for a while: [`System::retire`] says how long it
+//! counts, and `leaving` why.
+//!
 //! [`crate::admit()`] enters a contract, the broker its users' requests, and the runtime the
 //! upcalls of a process.
 //!
@@ -47,6 +50,7 @@ mod commands;
 mod cpu;
 mod following;
 mod kernel;
+mod leaving;
 mod partition;
 mod request;
 #[cfg(test)]
@@ -62,13 +66,14 @@ use core::cmp::Reverse;
 use punctual_model::channel::{Channel, Direction, LinearBounded};
 use punctual_model::command::Backend;
 use punctual_model::units::percent;
-use punctual_model::{HostProfile, Policy, Reservation, Task};
+use punctual_model::{HostProfile, Instant, Policy, Reservation, Task};
 
 pub use self::channels::{Carrier, CarrierLoad};
 pub(crate) use self::channels::{DELAY, PROCESSOR};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
 use self::kernel::OfTheKernel;
+use self::leaving::{Leaving, in_between, larger_reservation};
 pub(crate) use self::partition::{Fit, How, Spread};
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
 use crate::incremental::Denial;
@@ -124,6 +129,12 @@ pub struct System<Id> {
     tables: Tables<Id>,
     /// The followed timetables, by the kernel's number of their CPU.
     followed: BTreeMap<u16, Followed<Id>>,
+    /// What counts and is no more, in the order in which it left.
+    leaving: Vec<Leaving<Id>>,
+    /// How much has left so far.
+    last_leaving: u32,
+    /// The instant up to which it is known what is free.
+    now: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -136,10 +147,15 @@ struct Entry {
 enum Executed {
     Executor {
         cpu: usize,
+        /// What counts.
         tasks: Box<[TaskLoad]>,
+        /// What there is; `None`: the same.
+        own: Option<Box<[TaskLoad]>>,
     },
     Deadline {
         reservation: Reservation,
+        /// What counts.
+        counted: Reservation,
         is_command: bool,
     },
     Timetable {
@@ -206,6 +222,9 @@ impl<Id: Copy + Ord> System<Id> {
             of_the_kernel: OfTheKernel::default(),
             tables: Tables::new(rules(&host)),
             followed: BTreeMap::new(),
+            leaving: Vec::new(),
+            last_leaving: 0,
+            now: Instant::ZERO,
         }
     }
 
@@ -305,16 +324,31 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
         debug_assert!(!self.entries.contains_key(&id), "the name is free");
+        let executed =
+            self.execute(id, request, steps).map_err(|refusal| self.with_what_left(refusal))?;
+        Ok(self.enter(id, request, executed))
+    }
+
+    fn execute(
+        &mut self,
+        id: Id,
+        request: Request<'_>,
+        steps: &mut Steps,
+    ) -> Result<Executed, Box<Refusal>> {
         let share_ppm = self.counted_ppm(request);
-        let executed = match request {
+        Ok(match request {
             Request::Executor(tasks) => {
                 self.within_limits(share_ppm)?;
-                self.place(id, tasks, share_ppm, steps)?
+                let loads = self.loads_of(tasks);
+                let cpu = self.place(id, tasks, &loads, share_ppm, steps)?;
+                Executed::Executor { cpu, tasks: loads, own: None }
             }
-            Request::Deadline(reservation) => self.reserve(reservation, false, steps)?,
+            Request::Deadline(reservation) => {
+                self.reserve(reservation, reservation, false, steps)?
+            }
             Request::Command { reservation, backend: Some(Backend::Kernel), .. } => {
                 self.refuse_both_back_ends(true)?;
-                self.reserve(reservation, true, steps)?
+                self.reserve(reservation, reservation, true, steps)?
             }
             Request::Command { reservation, enforcement, cpu, .. } => {
                 let cpu = self.hold(id, reservation, enforcement, cpu, steps)?;
@@ -338,12 +372,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.carried.as_ref().ok_or_else(no_carrier)?;
                 Executed::BestEffort(direction)
             }
-        };
-        let entry = Entry { share_ppm, executed };
-        let back_end = entry.back_end();
-        self.granted_ppm += share_ppm;
-        self.entries.insert(id, entry);
-        Ok(back_end)
+        })
     }
 
     /// Returns the answer that [`Self::admit`] would give. Nothing is admitted, but proofs found on
@@ -366,12 +395,14 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(answer)
     }
 
-    /// Takes an entry out, and returns whether it was there. The others keep their proofs.
+    /// Takes out an entry that has not run yet, or that affects no job any more, and returns whether it
+    /// was there. The others keep their proofs.
     pub fn release(&mut self, id: Id) -> bool {
         self.take_out(id).is_some()
     }
 
-    /// Admits `request` in place of the entry `id`. A refusal leaves the entry unchanged.
+    /// Admits `request` in place of the entry `id`. A refusal leaves the entry unchanged. The old entry
+    /// counts as long as it affects others; `now` is `None` if it has not run.
     ///
     /// # Errors
     /// Fails like [`Self::admit`].
@@ -379,6 +410,7 @@ impl<Id: Copy + Ord> System<Id> {
         &mut self,
         id: Id,
         request: Request<'_>,
+        now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
         if let Request::Joining(joining) = request
@@ -389,12 +421,13 @@ impl<Id: Copy + Ord> System<Id> {
             self.seat(id, joining, steps)?;
             return Ok(BackEnd::Timetable { cpu: joining.cpu });
         }
-        let answers = self.exchange(&[id], &[(id, request)], steps)?;
+        let answers = self.exchange(&[id], &[(id, request)], now, steps)?;
         Ok(answers[0])
     }
 
     /// Admits all of `entering` in place of all of `leaving`, or changes nothing. Returns the back
-    /// end of each.
+    /// end of each. The entries that leave at `now` count as long as they affect others; `None` means
+    /// that none of them has run.
     ///
     /// # Errors
     /// Fails like [`Self::admit`].
@@ -402,18 +435,31 @@ impl<Id: Copy + Ord> System<Id> {
         &mut self,
         leaving: &[Id],
         entering: &[(Id, Request<'_>)],
+        now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Vec<BackEnd>, Box<Refusal>> {
-        let tables = (self.tables.clone(), self.followed.clone());
+        now.into_iter().for_each(|now| _ = self.settle(now));
+        let (tables, before) = ((self.tables.clone(), self.followed.clone()), self.leaving.clone());
         let left: Vec<(Id, Entry)> =
             leaving.iter().filter_map(|&id| Some((id, self.take_out(id)?))).collect();
+        let changes = |id: Id| entering.iter().any(|(other, _)| *other == id);
+        if let Some(now) = now {
+            let gone = left.iter().filter(|(id, _)| !changes(*id));
+            gone.for_each(|(id, entry)| self.linger(*id, entry, now));
+        }
         let mut answers = Vec::with_capacity(entering.len());
         for &(id, request) in entering {
-            match self.admit(id, request, steps) {
+            let old = left.iter().find(|(other, _)| *other == id).map(|(_, entry)| entry);
+            let answer = match (old, now) {
+                (Some(old), Some(now)) => self.renew(id, old, request, now, steps),
+                _ => self.admit(id, request, steps),
+            };
+            match answer {
                 Ok(answer) => answers.push(answer),
                 Err(refusal) => {
                     let entered = &entering[..answers.len()];
                     entered.iter().for_each(|(id, _)| _ = self.release(*id));
+                    self.leave_as(before);
                     self.follow_again(tables);
                     left.into_iter().for_each(|(id, entry)| self.put_back(id, entry));
                     return Err(refusal);
@@ -421,6 +467,71 @@ impl<Id: Copy + Ord> System<Id> {
             }
         }
         Ok(answers)
+    }
+
+    /// Admits `request` as `id`, whose entry was `old` until `now`.
+    fn renew(
+        &mut self,
+        id: Id,
+        old: &Entry,
+        request: Request<'_>,
+        now: Instant,
+        steps: &mut Steps,
+    ) -> Result<BackEnd, Box<Refusal>> {
+        let (executed, counts_more) = match (&old.executed, request) {
+            (Executed::Executor { cpu, tasks: had, .. }, Request::Executor(tasks)) => {
+                let share_ppm = self.counted_ppm(request);
+                self.within_limits(share_ppm)?;
+                let own = self.loads_of(tasks);
+                let both = in_between(had, &own);
+                let counted = both.clone().unwrap_or_else(|| own.clone());
+                // Its pending jobs move with it, and the old entry still affects its old CPU.
+                let stays = self.place_on(*cpu, id, tasks, &counted, share_ppm, steps);
+                let cpu = match stays {
+                    Ok(()) => *cpu,
+                    Err(refusal) if self.cpus.len() == 1 => {
+                        return Err(self.with_what_left(refusal));
+                    }
+                    Err(_) => {
+                        self.linger(id, old, now);
+                        self.place(id, tasks, &counted, share_ppm, steps)?
+                    }
+                };
+                let own = both.is_some().then_some(own);
+                let counts_more = own.is_some();
+                (Executed::Executor { cpu, tasks: counted, own }, counts_more)
+            }
+            (
+                Executed::Deadline { counted: had, .. },
+                Request::Deadline(reservation)
+                | Request::Command { reservation, backend: Some(Backend::Kernel), .. },
+            ) => {
+                let is_command = matches!(request, Request::Command { .. });
+                if is_command {
+                    self.refuse_both_back_ends(true)?;
+                }
+                let counted = larger_reservation(*had, reservation);
+                let executed = self.reserve(reservation, counted, is_command, steps)?;
+                (executed, counted != reservation)
+            }
+            _ => {
+                self.linger(id, old, now);
+                return self.admit(id, request, steps);
+            }
+        };
+        let back_end = self.enter(id, request, executed);
+        if counts_more {
+            self.counts_more(id, now);
+        }
+        Ok(back_end)
+    }
+
+    fn enter(&mut self, id: Id, request: Request<'_>, executed: Executed) -> BackEnd {
+        let entry = Entry { share_ppm: self.counted_ppm(request), executed };
+        let back_end = entry.back_end();
+        self.granted_ppm += entry.share_ppm;
+        self.entries.insert(id, entry);
+        back_end
     }
 
     /// Returns the share of `request` that counts against the limit on grants.
@@ -437,7 +548,7 @@ impl<Id: Copy + Ord> System<Id> {
             let (wanted, most) = (percent(wanted), percent(most));
             format!("{wanted} of a CPU is more than the {most} of one CPU that may be promised")
         })?;
-        let taken = self.granted_ppm + self.withheld_ppm + self.slots_ppm();
+        let taken = self.granted_ppm + self.leaving_ppm() + self.withheld_ppm + self.slots_ppm();
         let left = self.capacity_ppm().saturating_sub(taken);
         within(wanted, left, || {
             let (wanted, left) = (percent(wanted), percent(left));
@@ -445,21 +556,24 @@ impl<Id: Copy + Ord> System<Id> {
         })
     }
 
+    fn loads_of(&self, tasks: &[Task]) -> Box<[TaskLoad]> {
+        tasks.iter().map(|task| TaskLoad::new(task, self.host.context_switch)).collect()
+    }
+
     fn place(
         &mut self,
         id: Id,
         tasks: &[Task],
+        loads: &[TaskLoad],
         share_ppm: u64,
         steps: &mut Steps,
-    ) -> Result<Executed, Box<Refusal>> {
-        let switch = self.host.context_switch;
-        let loads: Box<[TaskLoad]> = tasks.iter().map(|task| TaskLoad::new(task, switch)).collect();
+    ) -> Result<usize, Box<Refusal>> {
         let mut order: Vec<usize> = (0..self.cpus.len()).collect();
         order.sort_by_key(|&cpu| Reverse(self.cpus[cpu].share_ppm()));
         let mut first = None;
         for cpu in order {
-            match self.place_on(cpu, id, tasks, &loads, share_ppm, steps) {
-                Ok(()) => return Ok(Executed::Executor { cpu, tasks: loads }),
+            match self.place_on(cpu, id, tasks, loads, share_ppm, steps) {
+                Ok(()) => return Ok(cpu),
                 Err(refusal) => _ = first.get_or_insert(refusal),
             }
         }
@@ -489,12 +603,13 @@ impl<Id: Copy + Ord> System<Id> {
 
     fn take_out(&mut self, id: Id) -> Option<Entry> {
         let entry = self.entries.remove(&id)?;
+        self.counts_no_more(id);
         self.granted_ppm -= entry.share_ppm;
         match &entry.executed {
-            Executed::Executor { cpu, tasks } => {
+            Executed::Executor { cpu, tasks, .. } => {
                 self.cpus[*cpu].remove(id, tasks, entry.share_ppm);
             }
-            Executed::Deadline { reservation, .. } => self.unreserve_above(*reservation),
+            Executed::Deadline { counted, .. } => self.unreserve_above(*counted),
             Executed::Timetable { .. } => self.hold_no_longer(id),
             Executed::Unproven | Executed::BestEffort(_) => {}
             Executed::Sending { channel, bps } => {
@@ -511,14 +626,10 @@ impl<Id: Copy + Ord> System<Id> {
     /// examined.
     fn put_back(&mut self, id: Id, entry: Entry) {
         match &entry.executed {
-            Executed::Executor { cpu, tasks } => {
+            Executed::Executor { cpu, tasks, .. } => {
                 self.cpus[*cpu].put_back(id, tasks, entry.share_ppm);
             }
-            Executed::Deadline { reservation, .. } => {
-                let load = self.load_of(*reservation);
-                self.cpus.iter_mut().for_each(|cpu| cpu.put_back_above(load));
-                self.of_the_kernel.add(*reservation);
-            }
+            Executed::Deadline { counted, .. } => self.put_back_of_the_kernel(*counted),
             // The tables are restored separately.
             Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
             Executed::Sending { channel, bps } => {

@@ -74,7 +74,7 @@ impl<Id: Copy + Ord> System<Id> {
         if spread.admitted {
             let entries = tasks.iter().zip(&spread.cpus).map(|(&(id, load), cpu)| {
                 let cpu = cpu.map_or(0, usize::from);
-                let executed = Executed::Executor { cpu, tasks: Box::new([load]) };
+                let executed = Executed::Executor { cpu, tasks: Box::new([load]), own: None };
                 (id, Entry { share_ppm: 0, executed })
             });
             // All at once: one after the other would leave every node of the map half full.

@@ -141,7 +141,7 @@ fn a_system_of_one_cpu_admits_what_one_examination_of_all_of_it_admits() {
                 && Whole::of(wished.values()).fits(host);
             let requests: Vec<_> = entering.iter().map(|(id, one)| (*id, one.request())).collect();
             let steps = &mut Steps::default();
-            let answer = system.exchange(&leaving, &requests, steps);
+            let answer = system.exchange(&leaving, &requests, None, steps);
             assert_eq!(answer.is_ok(), expected, "seed {seed}, request {id}: {answer:?}");
             match answer {
                 Ok(_) => {
@@ -306,7 +306,7 @@ fn a_system_admits_the_channels_that_one_examination_of_all_of_them_admits() {
                     &mut Steps::default(),
                 );
             let before = figures(&system);
-            let answer = system.exchange(&leaving, &[(id, request)], &mut Steps::default());
+            let answer = system.exchange(&leaving, &[(id, request)], None, &mut Steps::default());
             assert_eq!(answer.is_ok(), expected, "seed {seed}, request {id}: {answer:?}");
             match answer {
                 Ok(_) => {

@@ -65,9 +65,6 @@ pub struct AdmissionState {
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
     groups: BTreeMap<u32, Sum>,
-    /// Ended reservations, each with the time until which the kernel keeps its bandwidth, and its
-    /// share.
-    lingering: Vec<(Instant, u64)>,
     /// The residuals of threads that have not left SCHED_DEADLINE although their reservation has
     /// ended.
     residuals: BTreeMap<GrantId, Residual>,
@@ -84,7 +81,6 @@ impl AdmissionState {
             entries: BTreeMap::new(),
             users: BTreeMap::new(),
             groups: BTreeMap::new(),
-            lingering: Vec::new(),
             residuals: BTreeMap::new(),
             channels: None,
             steps: STEPS,
@@ -131,9 +127,9 @@ impl AdmissionState {
         let before = self.uncount(id);
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
-        let answer = self
-            .within_quota(asker, what)
-            .and_then(|()| asking(what, |request| self.system.change(id, request, steps)));
+        let answer = self.within_quota(asker, what).and_then(|()| {
+            asking(what, |request| self.system.change(id, request, Some(now), steps))
+        });
         match answer {
             Ok(back_end) => {
                 self.count(id, asker, what);
@@ -146,27 +142,31 @@ impl AdmissionState {
         }
     }
 
-    /// Takes `id` out. The bandwidth that the kernel still holds for a reservation stays counted
-    /// for a period.
+    /// Takes `id` out; its threads have left their class. It stays counted as long as it affects others,
+    /// and a reservation for one period, as the kernel counts it ([`System::retire`]).
     pub fn release(&mut self, id: GrantId, now: Instant) {
-        let reservation = self.system.reservation(id);
-        self.system.release(id);
-        if let (Some(entry), Some(reservation)) = (self.uncount(id), reservation) {
-            self.lingering.push((now.saturating_add(reservation.period()), entry.share_ppm));
-        }
+        self.system.retire(id, now);
+        self.uncount(id);
+    }
+
+    /// Has time come to `now`, and says whether anything is free since then that was taken by what has left.
+    pub fn settle(&mut self, now: Instant) -> bool {
+        self.system.settle(now)
     }
 
     /// Returns requests like `what` that would be admitted now, in place of `id` if that is
     /// entered.
     pub fn offers(&self, id: GrantId, asker: &Asker, what: &What, now: Instant) -> Vec<Offer> {
         let mut trial = self.clone();
-        trial.uncount(id);
-        trial.system.release(id);
+        let is_change = trial.uncount(id).is_some();
         trial.withhold(now);
         offers::find(what, asker.quota.quota.least_reservation_ppm, |what| {
             let steps = &mut Steps::new(STEPS_OF_AN_OFFER);
             trial.within_quota(asker, what).is_ok()
-                && asking(what, |request| trial.system.would_admit(id, request, steps)).is_ok()
+                && asking(what, |request| match is_change {
+                    true => trial.system.clone().change(id, request, Some(now), steps).is_ok(),
+                    false => trial.system.would_admit(id, request, steps).is_ok(),
+                })
         })
     }
 
@@ -229,11 +229,10 @@ impl AdmissionState {
         of_group.into_iter().chain([self.users.entry(entry.uid).or_default()])
     }
 
-    /// Withholds the bandwidth that ended reservations keep from the system.
+    /// Tells the system the time, and withholds the bandwidth that ended reservations keep.
     fn withhold(&mut self, now: Instant) {
-        self.lingering.retain(|(until, _)| *until > now);
-        let lingering: u64 = self.lingering.iter().map(|(_, ppm)| ppm).sum();
-        self.system.withhold(lingering + self.left_behind(|_| true).ppm);
+        _ = self.settle(now);
+        self.system.withhold(self.left_behind(|_| true).ppm);
     }
 }
 

@@ -33,7 +33,10 @@ impl AdmissionState {
         keeps: Reservation,
         now: Instant,
     ) {
-        self.release(id, now);
+        self.system.settle(now);
+        // It does not leave yet, so nothing of it is to count beside what its thread keeps.
+        self.system.release(id);
+        self.uncount(id);
         let steps = &mut Steps::new(self.steps);
         // It was admitted above the upcalls a moment ago, so it fits again; a failure hardly
         // matters.
@@ -41,20 +44,21 @@ impl AdmissionState {
         let (uid, group) = (asker.uid, asker.quota.group);
         let residual = Residual { uid, group, share_ppm: keeps.utilisation_ppm(), above };
         if let Some(before) = self.residuals.insert(id, residual) {
-            self.let_go(before);
+            self.let_go(before, now);
         }
     }
 
-    /// Records that the thread has left.
-    pub fn has_left(&mut self, id: GrantId) {
+    /// Records that the thread has left, before `now`. Its reservation counts as long as it affects
+    /// others.
+    pub fn has_left(&mut self, id: GrantId, now: Instant) {
         if let Some(residual) = self.residuals.remove(&id) {
-            self.let_go(residual);
+            self.let_go(residual, now);
         }
     }
 
-    fn let_go(&mut self, residual: Residual) {
+    fn let_go(&mut self, residual: Residual, now: Instant) {
         if let Some(above) = residual.above {
-            self.system.unreserve_above(above);
+            self.system.retire_above(above, now);
         }
     }
 

@@ -88,7 +88,30 @@ fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
     assert_ne!(cpus[0], cpus[1]);
     assert!(admission.admit(GrantId(3), &asker, &most, NOW).is_err());
     admission.release(GrantId(1), NOW);
-    assert_eq!(admission.admit(GrantId(3), &asker, &most, NOW), Ok(cpus[0]));
+    assert!(admission.admit(GrantId(3), &asker, &most, NOW).is_err(), "what it did may be felt");
+    // A job of 8 ms was pending at most.
+    let later = NOW + Duration::from_millis(8);
+    assert_eq!(admission.admit(GrantId(3), &asker, &most, later), Ok(cpus[0]));
+}
+
+/// 5 of 10 ms above 4 of 20 ms on each CPU. Who gives 4 of the 5 back at once after a job gets nobody else a place that the
+/// slow one would have to wait for as well.
+#[test]
+fn what_a_change_gives_back_is_free_when_others_feel_it_no_more() {
+    let mut admission =
+        AdmissionState::new(HostProfile { cpus: 1, ..HOST }, UpcallOrder::LevelOrder);
+    let asker = asker(1, 2_000_000);
+    let of = |period: u64, batch: u32| What::Upcalls(vec![upcall(period, batch, 1, 1_000)]);
+    admission.admit(GrantId(1), &asker, &of(20_000, 6), NOW).expect("alone");
+    admission.admit(GrantId(2), &asker, &of(10_000, 5), NOW).expect("beside it");
+    admission.change(GrantId(2), &asker, &of(10_000, 1), NOW).expect("less is never refused");
+    assert_eq!(admission.granted_ppm(), 400_000);
+    let denied = admission.admit(GrantId(3), &asker, &of(10_000, 4), NOW).expect_err("it is felt");
+    assert_eq!(denied.test, "response-time");
+    assert!(!admission.settle(NOW + Duration::from_millis(5)));
+    let later = NOW + Duration::from_millis(20);
+    assert!(admission.settle(later));
+    admission.admit(GrantId(3), &asker, &of(10_000, 4), later).expect("nothing is felt of it");
 }
 
 #[test]
@@ -140,7 +163,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
     let other = asker(3, 900_000);
     let denied = admission.admit(GrantId(4), &other, &urgent, later).expect_err("beneath it");
     assert_eq!(denied.test, "response-time");
-    admission.has_left(GrantId(1));
+    admission.has_left(GrantId(1), NOW);
     admission.admit(GrantId(4), &other, &urgent, later).expect("it has left");
     admission.admit(GrantId(5), &user, &What::Priority { share_ppm: 10_000 }, later).expect("two");
 }

@@ -54,7 +54,7 @@ impl Server {
         self.strike(&left);
         for id in left {
             self.residuals.remove(&id);
-            self.admission.has_left(id);
+            self.admission.has_left(id, clock::now());
         }
         self.tell_of_room();
     }

@@ -102,6 +102,9 @@ impl Server {
         self.end_disconnected(now);
         self.revoke_what_is_over(now);
         self.end_channels(now);
+        if self.admission.settle(now) {
+            self.tell_of_room();
+        }
         if now.saturating_since(self.last_slow) >= SLOW || self.sweep_now {
             self.last_slow = now;
             self.banned.retain(|_, until| *until > now);

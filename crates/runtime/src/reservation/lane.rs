@@ -169,7 +169,7 @@ impl Lane {
                 (name, Request::Command { reservation, enforcement, backend, cpu })
             })
             .collect();
-        let outcome = self.system.exchange(&[], &requests, &mut Steps::default());
+        let outcome = self.system.exchange(&[], &requests, None, &mut Steps::default());
         outcome.map_err(|refused| self.refused(refused))?;
         self.next_name = first.wrapping_add(requests.len() as u32);
         self.system.follow(self.number, clock::now() + NOTICE);
@@ -207,7 +207,7 @@ impl Lane {
             return Err(Refused::Gone);
         }
         let joining = self.joining(asked, &standing);
-        let outcome = self.system.change(name, joining, &mut Steps::default());
+        let outcome = self.system.change(name, joining, None, &mut Steps::default());
         outcome.map_err(|refused| self.refused(refused))?;
         let from = self.follow_for(name)?;
         self.send(Message::Change { name, asked, from });

@@ -41,6 +41,7 @@ impl<H: Handler + Send> Executor<H> {
             rmdp::Next::Run(turn) => return self.prepare(turn, now, shared),
             rmdp::Next::Idle { until, period } => (until, period),
         };
+        shared.idle(now);
         let asked_at = match self.best_effort.next(now) {
             virtual_time::Next::Run(turn) => {
                 self.enter_background(until, period, now, shared)?;

@@ -31,7 +31,16 @@ pub(crate) enum Answer<H> {
 /// An answer, and values that the receiver frees.
 pub(crate) struct Reply<H> {
     pub(crate) answer: Answer<H>,
+    /// When the order was followed.
+    pub(crate) at: Instant,
     pub(super) _retired: Vec<Rates>,
+}
+
+impl<H> Reply<H> {
+    /// Returns what is answered of an upcall that is known not to be there.
+    pub(crate) fn no_such_upcall() -> Self {
+        Self { answer: Answer::NoSuchUpcall, at: Instant::ZERO, _retired: Vec::new() }
+    }
 }
 
 impl<H: Handler + Send> Executor<H> {
@@ -42,7 +51,7 @@ impl<H: Handler + Send> Executor<H> {
         self.set_rates();
         let _retired = std::mem::take(&mut self.retired);
         // There is room: the owner sends no order before the last answer.
-        let _full = self.answers.push(Reply { answer, _retired });
+        let _full = self.answers.push(Reply { answer, at: now, _retired });
         shared.answered.ring();
         true
     }

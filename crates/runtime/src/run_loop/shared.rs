@@ -37,6 +37,8 @@ pub(crate) struct Shared<H> {
     pub(super) unwatched: OnceLock<WaitError>,
     /// The number of notices dropped because the owner did not take them out in time.
     pub(super) notices_lost: AtomicU64,
+    /// The last instant at which no job was released and not complete.
+    idle_at: AtomicU64,
     finish: SyncSender<Finish<H>>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -91,6 +93,7 @@ impl<H> Shared<H> {
             over: AtomicBool::new(false),
             unwatched: OnceLock::new(),
             notices_lost: AtomicU64::new(0),
+            idle_at: AtomicU64::new(0),
             finish,
             threads: Mutex::new(Vec::new()),
         })
@@ -111,6 +114,16 @@ impl<H> Shared<H> {
             (true, 3) => Activity::Contained,
             _ => Activity::Closed,
         }
+    }
+
+    /// Records that at `now` every released job is complete.
+    pub(super) fn idle(&self, now: Instant) {
+        self.idle_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns the last instant that [`Self::idle`] recorded.
+    pub(crate) fn idle_at(&self) -> Instant {
+        Instant::from_nanos(self.idle_at.load(Ordering::Relaxed))
     }
 
     /// Returns whether there is or will be something to [`Finish`].

@@ -212,7 +212,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
 
     fn add(&mut self, work: Work, handler: H, phase: Duration) -> Result<u32, CreateError> {
         let task = self.handlers.len() as u32;
-        self.promises.add(task, work)?;
+        self.promises.add(task, work, None)?;
         self.handlers.push((handler, phase));
         Ok(task)
     }

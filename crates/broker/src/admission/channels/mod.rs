@@ -195,7 +195,7 @@ impl AdmissionState {
             .within_channel_quota(asker, want)
             .and_then(|()| self.entries_of_channels()?.has_room(want))
             .and_then(|()| {
-                asking(want, |request| self.system.change(id, request, steps).map(drop))
+                asking(want, |request| self.system.change(id, request, None, steps).map(drop))
             });
         match answer {
             Ok(()) => self.count_channel(id, asker.uid, want),

@@ -199,6 +199,7 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
     let tight = admission.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
     assert_eq!(tight.expect_err("beneath the reservation").test, "channel-delay");
     admission.release(GrantId(2), NOW);
+    assert!(admission.settle(NOW + Duration::from_millis(20)), "a period later");
     assert_eq!(admission.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200)), Ok(()));
 }
 
@@ -211,7 +212,8 @@ fn channels_are_beneath_what_ended_reservations_leave() {
     let tight = want(1_440, 10_000, 1_200);
     let refused = admission.admit_channel(GrantId(1), &asker(1), &tight);
     assert_eq!(refused.expect_err("beneath the remnant").test, "channel-delay");
-    admission.has_left(GrantId(7));
+    admission.has_left(GrantId(7), NOW);
+    assert!(admission.settle(NOW + Duration::from_millis(20)), "a period later");
     assert_eq!(admission.admit_channel(GrantId(1), &asker(1), &tight), Ok(()));
 }
 

@@ -14,8 +14,8 @@ use punctual_analysis::supply::{Inside, Supply, fits_inside};
 use punctual_analysis::{Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder, admit};
 use punctual_model::units::percent;
 use punctual_model::{
-    BestEffort, Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
-    Upcall,
+    BestEffort, Contract, Duration, HostProfile, Instant, Policy, Reservation, Service, Task,
+    TaskSpec, Upcall,
 };
 
 use super::CreateError;
@@ -134,9 +134,14 @@ impl Promises {
         self.members.values().filter_map(Work::real_time).map(Upcall::period)
     }
 
-    /// Promises `work` to `task`, whose number is free, if all other promises hold beside it;
-    /// otherwise changes nothing.
-    pub(crate) fn add(&mut self, task: u32, work: Work) -> Result<(), CreateError> {
+    /// Promises `work` to `task`, whose number is free, if all other promises hold beside it from `now`
+    /// on; otherwise changes nothing. `None` means that nothing runs yet.
+    pub(crate) fn add(
+        &mut self,
+        task: u32,
+        work: Work,
+        now: Option<Instant>,
+    ) -> Result<(), CreateError> {
         let may_be_best_effort = match self.placement {
             Placement::Ordinary => true,
             Placement::Upcalls => self.grace.is_some(),
@@ -149,22 +154,39 @@ impl Promises {
         }
         let entering = work.real_time().map(Task::from);
         self.count(task, work);
-        self.judge(None, entering.map(|upcall| (task, upcall)))
+        self.judge(None, entering.map(|upcall| (task, upcall)), now)
             .inspect_err(|_| _ = self.uncount(task))
     }
 
-    /// Takes a promise back; returns false if there is none.
-    pub(crate) fn remove(&mut self, task: u32) -> bool {
+    /// Takes a promise back; returns false if there is none. The upcall counts as long as it affects
+    /// others ([`System::retire`]); `now` is `None` if it has not run.
+    pub(crate) fn remove(&mut self, task: u32, now: Option<Instant>) -> bool {
         if self.uncount(task).is_none() {
             return false;
         }
-        self.system.release(Entry::Upcall(task));
+        match now {
+            Some(now) => self.system.retire(Entry::Upcall(task), now),
+            None => self.system.release(Entry::Upcall(task)),
+        };
         if self.is_proven_by_system() {
             // Blocking can only fall by that. If the step limit leaves it undecided, more blocking
             // is counted than necessary.
-            let _ = self.exchange(None, None);
+            let _ = self.exchange(None, None, now);
         }
         true
+    }
+
+    /// Records that no upcall had work at `at`: if the upcalls have the CPU to themselves, those that
+    /// left before affect no job any more.
+    pub(crate) fn idle(&mut self, at: Instant) {
+        if self.placement == Placement::Upcalls {
+            self.system.idle(0, at);
+        }
+    }
+
+    /// Records that a change decided at `from` took effect only at `to`.
+    pub(crate) fn postpone(&mut self, from: Instant, to: Instant) {
+        self.system.postpone(from, to);
     }
 
     /// Returns the contract of `task`.
@@ -172,16 +194,21 @@ impl Promises {
         self.members.get(&task)
     }
 
-    /// Replaces the promise to `task`, if everything holds with the new one; otherwise changes
-    /// nothing.
-    pub(crate) fn change(&mut self, task: u32, upcall: Upcall) -> Result<(), CreateError> {
+    /// Replaces the promise to `task` from `now` on, if everything holds with the new and the old one;
+    /// otherwise changes nothing. `None` means that nothing runs yet.
+    pub(crate) fn change(
+        &mut self,
+        task: u32,
+        upcall: Upcall,
+        now: Option<Instant>,
+    ) -> Result<(), CreateError> {
         if self.of(task).is_some_and(|work| work.real_time().is_none()) {
             return Err(CreateError::BestEffort { task });
         }
         let Some(old) = self.uncount(task) else { return Err(CreateError::NoSuchUpcall { task }) };
         let entering = Task::from(&upcall);
         self.count(task, Work::RealTime(upcall));
-        self.judge(Some(task), Some((task, entering))).inspect_err(|_| {
+        self.judge(Some(task), Some((task, entering)), now).inspect_err(|_| {
             self.uncount(task);
             self.count(task, old);
         })
@@ -214,12 +241,13 @@ impl Promises {
         &mut self,
         leaving: Option<u32>,
         entering: Option<(u32, Task)>,
+        now: Option<Instant>,
     ) -> Result<(), CreateError> {
         match self.placement {
             Placement::Ordinary => Ok(()),
             Placement::Reserved(reservation) => self.fit_inside(reservation),
             Placement::Upcalls | Placement::Granted => {
-                self.exchange(leaving, entering).map_err(|refusal| self.in_full(refusal))
+                self.exchange(leaving, entering, now).map_err(|refusal| self.in_full(refusal))
             }
         }
         .map_err(CreateError::Refused)
@@ -231,6 +259,7 @@ impl Promises {
         &mut self,
         leaving: Option<u32>,
         entering: Option<(u32, Task)>,
+        now: Option<Instant>,
     ) -> Result<(), Box<Refusal>> {
         let mut left: Vec<Entry> = leaving.map(Entry::Upcall).into_iter().collect();
         let mut entered: Vec<(Entry, Task)> =
@@ -245,7 +274,7 @@ impl Promises {
             .map(|(entry, task)| (*entry, Request::Executor(std::slice::from_ref(task))))
             .collect();
         let steps = &mut Steps::for_tasks(self.members.len());
-        self.system.exchange(&left, &requests, steps)?;
+        self.system.exchange(&left, &requests, now, steps)?;
         self.blocking = blocking;
         Ok(())
     }

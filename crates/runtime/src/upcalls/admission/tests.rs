@@ -72,22 +72,22 @@ fn admission_one_by_one_agrees_with_one_examination() {
             let some = works.keys().nth(draw.below(works.len().max(1) as u64) as usize).copied();
             let (answer, wished) = match (draw.below(8), some) {
                 (0, Some(gone)) => {
-                    assert!(promises.remove(gone) && !promises.remove(gone));
+                    assert!(promises.remove(gone, None) && !promises.remove(gone, None));
                     works.remove(&gone);
                     continue;
                 }
                 (1 | 2, Some(other)) if works[&other].real_time().is_some() => {
                     let upcall = draw.upcall(parts);
-                    let answer = promises.change(other, upcall.clone());
+                    let answer = promises.change(other, upcall.clone(), None);
                     (answer, (other, Work::RealTime(upcall)))
                 }
                 (3, _) if grace.is_some() => {
                     let work = Work::BestEffort(draw.best_effort());
-                    (promises.add(task, work.clone()), (task, work))
+                    (promises.add(task, work.clone(), None), (task, work))
                 }
                 _ => {
                     let work = Work::RealTime(draw.upcall(parts));
-                    (promises.add(task, work.clone()), (task, work))
+                    (promises.add(task, work.clone(), None), (task, work))
                 }
             };
             let before = works.insert(wished.0, wished.1);
@@ -115,8 +115,8 @@ fn a_change_that_is_refused_leaves_the_promise() {
     let grace = Some(Duration::from_micros(100));
     let mut promises = Promises::new(Placement::Upcalls, HostProfile::ideal(1), grace);
     let upcall = draw.upcall(100);
-    promises.add(7, Work::RealTime(upcall.clone())).expect("alone");
-    promises.add(8, Work::RealTime(upcall.clone())).expect("small");
+    promises.add(7, Work::RealTime(upcall.clone()), None).expect("alone");
+    promises.add(8, Work::RealTime(upcall.clone()), None).expect("small");
     let spec = UpcallSpec {
         name: "all".into(),
         period: Duration::from_millis(10),
@@ -125,9 +125,9 @@ fn a_change_that_is_refused_leaves_the_promise() {
         time_per_pdu: Service::from_millis(10),
     };
     let all = Upcall::new(spec).expect("valid");
-    assert!(matches!(promises.change(7, all), Err(CreateError::Refused(_))));
+    assert!(matches!(promises.change(7, all, None), Err(CreateError::Refused(_))));
     assert!(matches!(promises.of(7), Some(Work::RealTime(same)) if *same == upcall));
-    assert!(matches!(promises.change(9, upcall), Err(CreateError::NoSuchUpcall { task: 9 })));
+    assert!(matches!(promises.change(9, upcall, None), Err(CreateError::NoSuchUpcall { task: 9 })));
 }
 
 #[test]
@@ -144,13 +144,59 @@ fn inside_a_reservation_the_sum_follows_additions_and_removals() {
     };
     let of = |work| Work::RealTime(Upcall::new(spec(work)).expect("valid"));
     for _ in 0..3 {
-        promises.add(0, of(1)).expect("a tenth of two");
-        promises.add(1, of(1)).expect("all of it");
-        let needed = promises.add(2, of(1)).expect_err("too much");
+        promises.add(0, of(1), None).expect("a tenth of two");
+        promises.add(1, of(1), None).expect("all of it");
+        let needed = promises.add(2, of(1), None).expect_err("too much");
         let CreateError::Refused(refusal) = needed else { panic!("{needed}") };
         assert_eq!(refusal.test, "reservation-share");
         assert_eq!(refusal.shortfall, Some(Shortfall::Share(100_000)));
         assert!(refusal.why.contains("30.0 %") && refusal.why.contains("20.0 %"), "{refusal}");
-        assert!(promises.remove(0) && promises.remove(1));
+        assert!(promises.remove(0, None) && promises.remove(1, None));
     }
+}
+
+/// 5 of 10 ms above 10 of 20 ms: at 5 ms, after its job, the first goes, and one like it comes. The second would wait for jobs
+/// at 0, 5 and 15 ms.
+#[test]
+fn the_place_of_an_upcall_that_ran_is_free_when_the_others_feel_it_no_more() {
+    let of = |period: u64, batch: u32| {
+        let spec = UpcallSpec {
+            name: "u".into(),
+            period: Duration::from_millis(period),
+            batch,
+            quantum: 1,
+            time_per_pdu: Service::from_millis(1),
+        };
+        Work::RealTime(Upcall::new(spec).expect("valid"))
+    };
+    let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+    let both = || {
+        let host = HostProfile { reservable_ppm: 1_000_000, ..HostProfile::ideal(1) };
+        let mut promises = Promises::new(Placement::Upcalls, host, None);
+        promises.add(0, of(20, 9), None).expect("less than half");
+        promises.add(1, of(10, 5), None).expect("beside it");
+        promises
+    };
+    let mut promises = both();
+    assert!(promises.remove(1, Some(at(5))));
+    let CreateError::Refused(refusal) = promises.add(2, of(10, 5), Some(at(5))).expect_err("late")
+    else {
+        panic!("it is refused")
+    };
+    assert!(refusal.why.ends_with("; what has left counts for up to 32ms more"), "{refusal}");
+    promises.add(2, of(10, 5), Some(at(37))).expect("nothing is felt of it any more");
+    // Or after the CPU had nothing to do.
+    let mut promises = both();
+    assert!(promises.remove(1, Some(at(5))));
+    promises.idle(at(4));
+    assert!(promises.add(2, of(10, 5), Some(at(14))).is_err());
+    promises.idle(at(14));
+    promises.add(2, of(10, 5), Some(at(14))).expect("nothing is felt of it any more");
+    // What an upcall gives back is free as late.
+    let mut promises = both();
+    let Work::RealTime(small) = of(10, 1) else { panic!("it is real-time") };
+    promises.change(1, small, Some(at(5))).expect("less is never refused");
+    assert!(promises.add(2, of(10, 4), Some(at(5))).is_err());
+    promises.idle(at(14));
+    promises.add(2, of(10, 4), Some(at(14))).expect("nothing is felt of it any more");
 }

@@ -43,9 +43,11 @@ impl<H> Running<H> {
 
     fn add(&mut self, work: Work, handler: H, first_release: Instant) -> Result<u32, CreateError> {
         let task = self.next_task;
-        self.promises.add(task, work.clone())?;
+        self.promises.idle(self.shared.idle_at());
+        self.promises.add(task, work.clone(), Some(clock::now()))?;
         let handler = Box::new(handler);
-        let outcome = match self.ask(Order::Create { task, work, handler, first_release }) {
+        let reply = self.ask(Order::Create { task, work, handler, first_release });
+        let outcome = match reply.map(|reply| reply.answer) {
             Some(Answer::Created { slot }) => {
                 self.next_task += 1;
                 self.members.insert(task, slot);
@@ -57,12 +59,15 @@ impl<H> Running<H> {
             }
             _ => CreateError::Ended,
         };
-        self.promises.remove(task);
+        self.promises.remove(task, None);
         Err(outcome)
     }
 
     /// Closes an upcall: it is released no more, its released jobs that are not complete are
     /// dropped, and its handler is returned.
+    ///
+    /// What it took is free for others when nothing is felt of it any more: at the latest when they had nothing to do, or
+    /// when that is proven to have been so ([`System::retire`](punctual_analysis::System::retire)).
     ///
     /// ```no_run
     /// # fn example<H>(mut running: punctual_runtime::Running<H>)
@@ -73,11 +78,11 @@ impl<H> Running<H> {
     /// ```
     pub fn close(&mut self, task: u32) -> Result<H, OrderError> {
         match self.ask_about(task, |slot| Order::Close { task, slot }) {
-            Some(Answer::Closed { handler, old }) => {
+            Some(Reply { answer: Answer::Closed { handler, old }, at, .. }) => {
                 drop(old);
                 // The promises to the others still hold: a handler that has not returned runs below
                 // all upcalls.
-                self.promises.remove(task);
+                self.promises.remove(task, Some(at));
                 let handler = handler.ok_or(OrderError::StillOut { task })?;
                 self.members.remove(&task);
                 Ok(*handler)
@@ -109,7 +114,7 @@ impl<H> Running<H> {
     }
 
     fn tell(&mut self, task: u32, order: impl FnOnce(u32) -> Order<H>) -> Result<(), OrderError> {
-        match self.ask_about(task, order) {
+        match self.ask_about(task, order).map(|reply| reply.answer) {
             Some(Answer::Done { old }) => {
                 drop(old);
                 Ok(())
@@ -119,8 +124,8 @@ impl<H> Running<H> {
         }
     }
 
-    /// Changes the contract of an upcall while it runs, if everything holds with the new one;
-    /// otherwise changes nothing.
+    /// Changes the contract of an upcall while it runs, if everything holds with the new one, and with
+    /// the old one as long as it affects others; otherwise changes nothing.
     ///
     /// With the same period the phase stays; with another, its first release is at the end of the
     /// current period. If several jobs are late, only one of them remains.
@@ -134,17 +139,20 @@ impl<H> Running<H> {
     /// ```
     pub fn change(&mut self, task: u32, upcall: Upcall) -> Result<(), CreateError> {
         let before = self.promises.of(task).cloned();
-        self.promises.change(task, upcall.clone())?;
+        let asked = clock::now();
+        self.promises.idle(self.shared.idle_at());
+        self.promises.change(task, upcall.clone(), Some(asked))?;
         match self.ask_about(task, |slot| Order::Change { task, slot, upcall }) {
-            Some(Answer::Done { old }) => {
+            Some(Reply { answer: Answer::Done { old }, at, .. }) => {
+                self.promises.postpone(asked, at);
                 drop(old);
                 Ok(())
             }
             answer => {
-                self.promises.remove(task);
+                self.promises.remove(task, None);
                 if let Some(before) = before {
                     // This held before.
-                    let _ = self.promises.add(task, before);
+                    let _ = self.promises.add(task, before, None);
                 }
                 let ended = answer.is_none();
                 Err(if ended { CreateError::Ended } else { CreateError::NoSuchUpcall { task } })
@@ -153,18 +161,18 @@ impl<H> Running<H> {
     }
 
     /// Sends an order about this upcall in its slot, as [`Self::ask`] does.
-    fn ask_about(&mut self, task: u32, order: impl FnOnce(u32) -> Order<H>) -> Option<Answer<H>> {
+    fn ask_about(&mut self, task: u32, order: impl FnOnce(u32) -> Order<H>) -> Option<Reply<H>> {
         if self.has_ended() {
             return None;
         }
         match self.members.get(&task) {
             Some(slot) => self.ask(order(*slot)),
-            None => Some(Answer::NoSuchUpcall),
+            None => Some(Reply::no_such_upcall()),
         }
     }
 
     /// Sends an order and waits for the answer; returns `None` if the run loop has ended.
-    fn ask(&mut self, order: Order<H>) -> Option<Answer<H>> {
+    fn ask(&mut self, order: Order<H>) -> Option<Reply<H>> {
         if self.is_elsewhere() {
             return None;
         }
@@ -175,8 +183,8 @@ impl<H> Running<H> {
         loop {
             let rings = self.shared.answered.rings();
             let is_over = self.shared.is_over();
-            if let Ok(Reply { answer, .. }) = answers.pop() {
-                return Some(answer);
+            if let Ok(reply) = answers.pop() {
+                return Some(reply);
             }
             if is_over {
                 return None;
