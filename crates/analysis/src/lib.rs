@@ -35,6 +35,7 @@ mod entry;
 mod examination;
 pub mod fifo;
 pub mod fixed_priority;
+mod in_force;
 pub mod incremental;
 mod judge;
 pub mod load;
@@ -57,6 +58,7 @@ mod verdict;
 
 pub use admit::{admit, admit_within};
 pub use entry::EntryKind;
+pub use in_force::InForce;
 pub use load::{CpuLoad, Granularity};
 pub use offer::{Axis, Offer, Offers};
 pub use sensitivity::{Sensitivity, sensitivity};

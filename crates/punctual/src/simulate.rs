@@ -8,6 +8,7 @@ mod arrivals;
 mod channels;
 mod cpus;
 mod options;
+mod presence;
 mod receiving;
 mod report;
 mod steps;
@@ -25,14 +26,16 @@ use punctual_trace::{Sink, Subject};
 use crate::Failure;
 use crate::host::{Chosen, Stamp};
 use channels::{Channels, Sending};
+use presence::Presence;
 use receiving::Receiving;
 use streams::Streams;
 
 pub use arrivals::Struck;
 pub use channels::ChannelOutcome;
 pub use options::{
-    ExecTimes, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, Pattern,
+    ExecTimes, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, Pattern, When,
 };
+pub use presence::{Departed, Joined};
 pub use receiving::ReceivingOutcome;
 pub use report::{Faults, Outcomes, Report, Stolen};
 pub use streams::StreamOutcome;
@@ -100,14 +103,14 @@ impl Simulation {
         let (host, stamp) = host_of(contract, chosen, options.overheads);
         let measured = chosen.charge.map(|charge| Overheads::of(charge, host.wake_up));
         let options = Options { overheads: options.overheads.or(measured), ..options };
-        let placed = Placed::of(contract, host)?;
+        let placed = Placed::of(contract, host, &options)?;
         let received = placed.receiving(&options)?;
         steps::bounded(&options, &placed.contract, placed.sender.as_ref(), &received)?;
         placed.is_placed()?;
         Ok(Self { placed, options, stamp })
     }
 
-    /// Returns what admission says of the contract.
+    /// Returns what admission says of the contract, as far as it is there from the beginning.
     ///
     /// # Errors
     /// The refusal.
@@ -180,15 +183,18 @@ struct Placed {
     answer: Result<Grant, Box<Refusal>>,
     /// The thread that sends, if anything is sent.
     sender: Option<Sending>,
+    /// None: everything is there all the time.
+    presence: Option<Presence>,
 }
 
 impl Placed {
-    fn of(contract: &Contract, host: HostProfile) -> Result<Self, Failure> {
-        let answer = admit(contract, &host);
+    fn of(contract: &Contract, host: HostProfile, options: &Options) -> Result<Self, Failure> {
+        let answer = admit(&presence::first(contract, options), &host);
         let expanded = mapping::expand(contract, &host).map_err(Failure::bad_input);
         let (contract, mappings) = expanded.map_err(|failure| in_no_way(&answer, failure))?;
         let sender = sender(&contract, &host).map_err(|failure| in_no_way(&answer, failure))?;
-        Ok(Self { contract, mappings, host, answer, sender })
+        let presence = Presence::of(options, &contract, &host)?;
+        Ok(Self { contract, mappings, host, answer, sender, presence })
     }
 
     fn receiving(&self, options: &Options) -> Result<Receiving, Failure> {
@@ -219,12 +225,15 @@ impl Placed {
         watching: &mut dyn Watching,
         report: &mut Report,
     ) -> Result<(), Failure> {
-        let Self { contract, mappings, host, answer, sender } = self;
+        let Self { contract, mappings, host, answer, sender, presence } = self;
         let streams = Streams::of(options, contract, mappings);
         // A command may be bound to a CPU beyond those of the contract.
         let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);
         for cpu in 0..bound.fold(contract.cpus, u16::max) {
-            let on_cpu = cpus::on_cpu(cpu, contract, answer);
+            let on_cpu = match presence {
+                None => cpus::on_cpu(cpu, contract, answer),
+                Some(presence) => cpus::on_cpu_while(cpu, contract, answer, presence),
+            };
             let mut sent = sender
                 .as_ref()
                 .filter(|_| self.has_channels(cpu))
@@ -247,6 +256,9 @@ impl Placed {
             }
         }
         report.streams = streams.outcomes(options, answer.as_ref().ok());
+        if let Some(Presence { joined, left, .. }) = presence {
+            (report.joined, report.left) = (joined.clone(), left.clone());
+        }
         Ok(())
     }
 }

@@ -43,9 +43,30 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
     let Ok(whole) = Expanded::of(contract, host) else { return false };
     let mut system = system(whole.contract(), host);
     buffers::failure(&whole).is_none()
-        && reservations::enter(whole.contract(), &mut system, steps).next().is_none()
+        && reservations::enter(whole.contract(), &mut system, |_| true, steps).next().is_none()
         && channels::enter(&whole, &mut system, steps).is_none()
-        && tasks::enter(whole.contract(), host, &mut system, steps).admitted
+        && tasks::enter(whole.contract(), host, &mut system, |_| true, steps).admitted
+}
+
+/// Enters the entries of `contract` that are there, which are admitted; `None` if something is refused. Streams must be
+/// expanded already.
+pub(crate) fn enter_those(
+    contract: &Contract,
+    host: &HostProfile,
+    is_there: impl Fn(Entry) -> bool,
+) -> Option<System<Entry>> {
+    let steps = &mut Steps::for_tasks(contract.tasks.len());
+    let whole = Expanded::of(contract, host).ok()?;
+    let mut system = system(contract, host);
+    let is_reserved = |at| is_there(Entry::Reservation(at));
+    if reservations::enter(contract, &mut system, is_reserved, steps).next().is_some()
+        || channels::enter(&whole, &mut system, steps).is_some()
+        || !tasks::enter(contract, host, &mut system, |at| is_there(Entry::Task(at)), steps)
+            .admitted
+    {
+        return None;
+    }
+    Some(system)
 }
 
 /// Creates the system of CPUs that a contract asks for, which the host must have.
@@ -58,7 +79,8 @@ fn system(contract: &Contract, host: &HostProfile) -> System<Entry> {
 pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
     let whole = Expanded::of(contract, host).ok()?;
     let mut system = system(whole.contract(), host);
-    reservations::enter(whole.contract(), &mut system, &mut Steps::default()).for_each(drop);
+    reservations::enter(whole.contract(), &mut system, |_| true, &mut Steps::default())
+        .for_each(drop);
     // The channels' load does not depend on whether they are in time.
     channels::enter(&whole, &mut system, &mut Steps::new(0));
     Some(Placed::on_one(whole.contract()).load(whole.contract(), host, &system, 0))
@@ -116,11 +138,12 @@ pub(crate) fn examine(
     }
     let contract = whole.contract();
     let mut system = system(contract, host);
-    let failed: Vec<Failure> = reservations::enter(contract, &mut system, steps).collect();
+    let failed: Vec<Failure> =
+        reservations::enter(contract, &mut system, |_| true, steps).collect();
     reservations::report(contract, host, &system, failed, &mut findings);
     let failure = channels::enter(&whole, &mut system, steps);
     let delays = channels::report(&whole, &system, failure, steps, bounds_within, &mut findings);
-    let placed = tasks::enter(contract, host, &mut system, steps);
+    let placed = tasks::enter(contract, host, &mut system, |_| true, steps);
     let bounds = tasks::report(&whole, host, &system, &placed, steps, bounds_within, &mut findings);
     Examination {
         buffers: buffers::of_each(&whole),

@@ -18,13 +18,14 @@ use crate::supply::together::bound_first;
 use crate::system::{BANDWIDTH, Request, SCHED_DEADLINE, System};
 use crate::verdict::{Refusal, Shortfall};
 
-/// Enters the reservations of `contract`: first those of commands in timetables, then those of the
-/// kernel's commands, then all others. Continues after a refused one.
+/// Enters the reservations of `contract` that are present: first those of commands in timetables, then
+/// those of the kernel's commands, then all others. Continues after a refused one.
 pub(super) fn enter<'a>(
     contract: &'a Contract,
     system: &'a mut System<Entry>,
+    is_there: impl Fn(usize) -> bool,
     steps: &'a mut Steps,
-) -> impl Iterator<Item = Failure> + 'a {
+) -> impl Iterator<Item = Failure> {
     let commands: Vec<(&str, Holding)> =
         contract.commands.iter().filter_map(|of| Some((of.name(), of.held()?))).collect();
     let by_kernel = |(_, holding): &&(&str, Holding)| holding.backend == Some(Backend::Kernel);
@@ -32,7 +33,8 @@ pub(super) fn enter<'a>(
     let held = bound_first(held.iter().map(|(_, holding)| holding.cpu)).map(|at| held[at]);
     let commands: Vec<_> = held.chain(commands.iter().filter(by_kernel)).copied().collect();
     let is_bare = |at: &usize| commands.iter().all(|(_, holding)| holding.reservation != *at);
-    let bare: Vec<usize> = (0..contract.reservations.len()).filter(is_bare).collect();
+    let bare = (0..contract.reservations.len()).filter(is_bare);
+    let bare: Vec<usize> = bare.filter(|at| is_there(*at)).collect();
     let of_commands = commands.into_iter().map(|(name, holding)| {
         let Holding { reservation, enforcement, backend, cpu } = holding;
         (reservation, Some((name, enforcement, backend, cpu)))

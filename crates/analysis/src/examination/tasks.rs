@@ -72,19 +72,21 @@ fn load_of(
     }
 }
 
-/// Enters all tasks, or none of them.
+/// Enters all tasks that are there, or none of them.
 pub(super) fn enter(
     contract: &Contract,
     host: &HostProfile,
     system: &mut System<Entry>,
+    is_there: impl Fn(usize) -> bool,
     steps: &mut Steps,
 ) -> Placed {
-    let order = by_priority(contract.policy, &contract.tasks);
+    let mut order = by_priority(contract.policy, &contract.tasks);
+    order.retain(|at| is_there(*at));
     let load =
         |&at: &usize| (Entry::Task(at), TaskLoad::new(&contract.tasks[at], host.context_switch));
     let tasks: Vec<(Entry, TaskLoad)> = order.iter().map(load).collect();
     let Spread { how, cpus: in_order, admitted } = system.spread(&tasks, steps);
-    let mut cpus = vec![None; order.len()];
+    let mut cpus = vec![None; contract.tasks.len()];
     order.iter().zip(in_order).for_each(|(&at, cpu)| cpus[at] = cpu);
     Placed { cpus, how, admitted, order }
 }

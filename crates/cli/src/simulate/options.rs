@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use punctual::simulate::{self, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun};
+use punctual::simulate::{
+    self, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, When,
+};
 use punctual_model::{Duration, Reservation, units};
 
 use crate::host_profile::ProfileArgs;
@@ -22,6 +24,8 @@ Examples:
       broken promises: who is late then, and by how much
   punctual simulate camera.toml --flood preview:10
       a sender that breaks its word: what the policers discard, and that no other channel suffers
+  punctual simulate studio.toml --leave video:2s --join effects:2s --join reverb:3s
+      work that goes and comes while the rest runs: each newcomer is admitted or refused when it comes
   punctual simulate mixed.toml --seed 7 --high-jobs 1/100
       two criticalities: one of a hundred jobs needs its wcet_high, and those of low criticality make way
   punctual simulate video.toml --witness --perfetto late.json
@@ -88,12 +92,21 @@ pub(crate) struct Args {
     /// The CPU is taken away, as by a hypervisor: so long, anywhere in every so long
     #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
     stolen: Option<Reservation>,
+    /// This task or reservation is not there from the beginning: it asks to be admitted after so much
+    /// time, as the broker or the upcall library would be asked then, and is released from then on
+    /// unless it is refused; may be given again for others (docs/joining-and-leaving.md)
+    #[arg(long, value_name = "NAME:TIME", value_parser = parse_when)]
+    join: Vec<When>,
+    /// This task or reservation is released no more after so much time; what it took is free for
+    /// others when they feel nothing of it any more; may be given again for others
+    #[arg(long, value_name = "NAME:TIME", value_parser = parse_when)]
+    leave: Vec<When>,
     /// Search a schedule within the contract in which a job is late
     #[arg(
         long,
         conflicts_with_all = [
             "arrivals", "exec_times", "seed", "until", "overheads", "high_jobs", "overrun",
-            "extra_releases", "late_timers", "flood", "stolen",
+            "extra_releases", "late_timers", "flood", "stolen", "join", "leave",
         ]
     )]
     pub(super) witness: bool,
@@ -170,6 +183,8 @@ impl Args {
             late_timers: self.late_timers,
             flood: self.flood.clone(),
             stolen: self.stolen,
+            join: self.join.clone(),
+            leave: self.leave.clone(),
         }
     }
 }
@@ -244,6 +259,13 @@ fn parse_flood(text: &str) -> Result<Flood, String> {
     flood.ok_or_else(|| {
         format!("\"{text}\" is no name and a count between 2 and 1000; write NAME:10 for ten times as many")
     })
+}
+
+fn parse_when(text: &str) -> Result<When, String> {
+    let (name, at) = text
+        .rsplit_once(':')
+        .ok_or_else(|| format!("\"{text}\" does not say when; write NAME:2s for two seconds"))?;
+    Ok(When { name: name.to_owned(), at: Duration::from_nanos(parse_nanos(at)?) })
 }
 
 fn parse_stolen(text: &str) -> Result<Reservation, String> {

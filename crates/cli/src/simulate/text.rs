@@ -35,7 +35,8 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
         line(&"");
     }
     line(&verdict(report));
-    let told = past_bounds(report).into_iter().chain(made_way(report));
+    let told = coming_and_going(report).into_iter().chain(past_bounds(report));
+    let told = told.chain(made_way(report));
     for sentence in told.chain(faults(report)) {
         line(&sentence);
     }
@@ -195,12 +196,30 @@ fn verdict(report: &Report) -> String {
     };
     let seed = report.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
     let answer = if report.admitted { "admits" } else { "refuses" };
+    let first = if report.joined.is_empty() { "" } else { "as it is in the beginning " };
     let costs = if report.overheads.is_some() { " with these switches" } else { "" };
     format!(
         "{} in {until} of virtual time, {arrivals}, {exec_times}{seed}; admission {answer} this \
-         contract{costs}",
+         contract {first}{costs}",
         counts.join(" and ")
     )
+}
+
+/// Says what joined and left, and what was refused when it asked.
+fn coming_and_going(report: &Report) -> Vec<String> {
+    let at = |nanos: u64| Duration::from_nanos(nanos);
+    let joined = report.joined.iter().map(|one| {
+        let said = match &one.refusal {
+            None => "is admitted".into(),
+            Some(why) => format!("is refused: {why}"),
+        };
+        (one.at_ns, format!("\"{}\" asks to join at {} and {said}", one.name, at(one.at_ns)))
+    });
+    let left = report.left.iter();
+    let left = left.map(|one| (one.at_ns, format!("\"{}\" leaves at {}", one.name, at(one.at_ns))));
+    let mut both: Vec<(u64, String)> = left.chain(joined).collect();
+    both.sort_by_key(|(at, _)| *at);
+    both.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
 /// Names who took longer than was proven of a run that keeps the contract, which one with faults does not.

@@ -4,6 +4,7 @@ mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod joining;
 mod layers;
 mod report;
 mod witness;

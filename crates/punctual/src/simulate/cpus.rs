@@ -19,6 +19,7 @@ use super::Watching;
 use super::arrivals::{self, Cpu, Draws, Purpose, Struck, broken, longest_quantum};
 use super::channels::Channels;
 use super::options::Options;
+use super::presence::{Presence, Present, Stay};
 use super::receiving::Receiving;
 use super::streams::Streams;
 
@@ -36,6 +37,7 @@ pub(super) struct Entry {
     /// Under `edf-vd`, where it is not its own.
     pub(super) virtual_deadline: Option<Duration>,
     pub(super) kind: Kind,
+    pub(super) stay: Stay,
 }
 
 impl Entry {
@@ -85,6 +87,7 @@ impl OnCpu {
 /// What runs on `cpu`, as admission placed it; what it refused runs on the only CPU.
 pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> OnCpu {
     let grant = answer.as_ref().ok();
+    let stay = Stay::throughout(cpu);
     let here = |placed: Option<u16>| placed.unwrap_or(0) == cpu;
     let tasks = contract.tasks.iter().enumerate().filter_map(|(at, task)| {
         let granted = grant.map(|grant| &grant.tasks[at]);
@@ -93,34 +96,65 @@ pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<R
             bound: granted.map(|granted| granted.response_time_bound),
             virtual_deadline: granted.and_then(|granted| granted.virtual_deadline),
             kind: Kind::Task,
+            stay,
         })
     });
     let table = grant.and_then(|grant| grant.timetables.iter().find(|table| table.cpu == cpu));
     let held: &[usize] = table.map_or(&[], |table| &table.holds);
     let kernel = reservations(contract, |at| {
-        here(grant.map(|grant| grant.reservations[at].cpu)) && !held.contains(&at)
+        let is_here = here(grant.map(|grant| grant.reservations[at].cpu));
+        (is_here && !held.contains(&at)).then_some(stay)
     });
     let mut on_cpu = OnCpu::new(tasks.collect(), kernel);
-    on_cpu.entries.extend(held.iter().map(|&at| reservation(&contract.reservations[at])));
+    on_cpu.entries.extend(held.iter().map(|&at| reservation(&contract.reservations[at], stay)));
     on_cpu.timetable = table.map(|table| table.table.clone());
     on_cpu
 }
 
-/// Returns the reservations at those positions, the shorter period first: where they have fixed priorities, as in the
+/// Returns what runs on `cpu` of a contract whose entries come and go. Who joins later may make the others wait for
+/// longer than was proven before, so only their deadlines are proven.
+pub(super) fn on_cpu_while(
+    cpu: u16,
+    contract: &Contract,
+    answer: &Result<Grant, Box<Refusal>>,
+    presence: &Presence,
+) -> OnCpu {
+    let here = |name: &str| presence.of_entry(name).filter(|stay| stay.cpu == cpu);
+    let tasks = contract.tasks.iter().filter_map(|task| {
+        let stay = here(task.name())?;
+        let (bound, virtual_deadline) = (None, None);
+        Some(Entry { task: task.clone(), bound, virtual_deadline, kind: Kind::Task, stay })
+    });
+    let tasks: Vec<Entry> = tasks.collect();
+    if contract.commands.is_empty() && contract.cpus == 1 {
+        return OnCpu::new(
+            tasks,
+            reservations(contract, |at| here(&contract.reservations[at].name)),
+        );
+    }
+    // Reservations are there all the time, where they were placed.
+    let above = Contract { tasks: Vec::new(), ..contract.clone() };
+    let above = on_cpu(cpu, &above, answer);
+    let count = tasks.len();
+    OnCpu { entries: tasks.into_iter().chain(above.entries).collect(), tasks: count, ..above }
+}
+
+/// Returns the reservations that are there, the shorter period first: where they have fixed priorities, as in the
 /// search for a witness, that is the order that keeps two of them the longest.
-fn reservations(contract: &Contract, here: impl Fn(usize) -> bool) -> Vec<Entry> {
-    let here = contract.reservations.iter().enumerate().filter(|(at, _)| here(*at));
-    let mut entries: Vec<Entry> = here.map(|(_, named)| reservation(named)).collect();
+fn reservations(contract: &Contract, stay: impl Fn(usize) -> Option<Stay>) -> Vec<Entry> {
+    let all = contract.reservations.iter().enumerate();
+    let mut entries: Vec<Entry> =
+        all.filter_map(|(at, named)| Some(reservation(named, stay(at)?))).collect();
     entries.sort_by_key(|entry| entry.task.min_inter_arrival());
     entries
 }
 
-fn reservation(named: &NamedReservation) -> Entry {
+fn reservation(named: &NamedReservation, stay: Stay) -> Entry {
     let (budget, period) = (named.reservation.budget(), named.reservation.period());
     // A valid reservation has 0 < budget ≤ period, which is all that a task needs.
     let task = Task::new(TaskSpec::periodic(&named.name, period, budget))
         .expect("a valid reservation is a valid task");
-    Entry { task, bound: None, virtual_deadline: None, kind: Kind::Reservation }
+    Entry { task, bound: None, virtual_deadline: None, kind: Kind::Reservation, stay }
 }
 
 /// What became of the entries of a CPU, in their order.
@@ -148,8 +182,13 @@ pub(super) fn run(
     let draws = Draws { seed: options.draws_from(), cpu };
     let blocker = longest_quantum(tasks);
     let critical = arrivals::critical(options, tasks, blocker);
-    let above = |entries, which| {
-        arrivals::above(options, draws.rng_of(Purpose::Above, which), entries, critical)
+    let stays: Vec<Stay> = on_cpu.entries.iter().map(|entry| entry.stay).collect();
+    let (of_tasks, of_rest) = stays.split_at(on_cpu.tasks);
+    let (of_kernel, of_held) = of_rest.split_at(on_cpu.kernel);
+    let above = |entries, which, stays: &[Stay]| {
+        let rng = draws.rng_of(Purpose::Above, which);
+        let arrivals = arrivals::above(options, rng, entries, critical);
+        Present { arrivals, stays: stays.to_vec() }
     };
     let until = Instant::ZERO + options.until;
     // A reservation has the processor from its release on; who uses it wakes up as it can.
@@ -163,7 +202,7 @@ pub(super) fn run(
     let without_kernels = |processor, sink| {
         let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
         let jobs = Jobs::earliest_deadline(kernel.len());
-        Below::new(setting, kernel, jobs, above(kernel, 1), until, sink)
+        Below::new(setting, kernel, jobs, above(kernel, 1, of_kernel), until, sink)
     };
     let turns = || on_cpu.timetable.clone().map(|table| Turns::new(table, Instant::ZERO));
     for ((owner, entry), whole) in (0..).zip(held).zip(&mut of_owners) {
@@ -173,14 +212,25 @@ pub(super) fn run(
         let mut to = of_entries(all.len() - held.len() + owner as usize);
         let setting = Setting::default().on(slots, Instant::MAX);
         let jobs = Jobs::fixed_priority(&[0]);
-        let left = run_in(setting, own, jobs, &mut above(own, 2 + owner), until, &mut to);
+        let stay = slice::from_ref(&of_held[owner as usize]);
+        let mut arrivals = above(own, 2 + owner, stay);
+        let left = run_in(setting, own, jobs, &mut arrivals, until, &mut to);
         debug_assert!(left.is_empty(), "{left:?}");
     }
     let mut left = without_kernels(&mut whole, of_entries(tasks.len()));
     let mut free = Tabled::new(&mut left, turns(), Part::Free, allowance);
     let first = Instant::ZERO + critical;
-    let mut beneath =
-        Beneath { options, draws, policy, on_cpu, tasks, until, streams, sink: &sink };
+    let mut beneath = Beneath {
+        options,
+        draws,
+        policy,
+        on_cpu,
+        tasks,
+        stays: of_tasks,
+        until,
+        streams,
+        sink: &sink,
+    };
     let struck = match sent {
         None => beneath.run(received, first, &mut free),
         Some(sent) => {
@@ -206,6 +256,7 @@ struct Beneath<'a, 'b> {
     policy: Policy,
     on_cpu: &'a OnCpu,
     tasks: &'a [Task],
+    stays: &'a [Stay],
     until: Instant,
     streams: &'a Streams<'b>,
     sink: &'a RefCell<Both<'b>>,
@@ -228,6 +279,7 @@ impl Beneath<'_, '_> {
     fn run_tasks(&mut self, processor: impl Processor) -> Struck {
         let Self { options, draws, tasks, until, streams, sink, .. } = *self;
         let own = arrivals::own(options, draws, tasks, longest_quantum(tasks));
+        let own = Present { arrivals: own, stays: self.stays.to_vec() };
         let mut own = streams.turns(tasks, own);
         let of_task = &streams.of_tasks(tasks);
         let jobs = self.jobs();

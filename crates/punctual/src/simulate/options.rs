@@ -30,6 +30,10 @@ pub struct Options {
     pub flood: Vec<Flood>,
     /// What a hypervisor takes of each CPU.
     pub stolen: Option<Reservation>,
+    /// Tasks and reservations that are not there from the beginning: each asks to be admitted then.
+    pub join: Vec<When>,
+    /// Tasks and reservations that are not there to the end: from then on they are released no more.
+    pub leave: Vec<When>,
 }
 
 impl Default for Options {
@@ -46,8 +50,19 @@ impl Default for Options {
             late_timers: None,
             flood: Vec::new(),
             stolen: None,
+            join: Vec::new(),
+            leave: Vec::new(),
         }
     }
+}
+
+/// When an entry joins or leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct When {
+    /// The task or the reservation.
+    pub name: String,
+    /// After so much virtual time.
+    pub at: Duration,
 }
 
 /// When jobs are released, within the contract.

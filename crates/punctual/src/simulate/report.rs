@@ -10,6 +10,7 @@ use super::cpus::{Entry, Kind, OnCpu, Ran};
 use super::options::{
     ExecTimes, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, Pattern,
 };
+use super::presence::{Departed, Joined};
 use super::receiving::ReceivingOutcome;
 use super::streams::StreamOutcome;
 use crate::host::Stamp;
@@ -45,6 +46,12 @@ pub struct Report {
     /// The streams.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamOutcome>,
+    /// What was to join while the others ran, in that order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<Joined>,
+    /// What left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Departed>,
     /// What admission took switches and sending to cost, and where that is from.
     pub host_profile: Stamp,
 }
@@ -129,6 +136,8 @@ impl Report {
             channels: Vec::new(),
             receiving: Vec::new(),
             streams: Vec::new(),
+            joined: Vec::new(),
+            left: Vec::new(),
             host_profile,
         }
     }

@@ -172,7 +172,8 @@ fn broken(count: u64) -> (u64, usize, Vec<String>) {
         }
         admitted += 1;
         streams += contract.streams.len();
-        let placed = Placed::of(&contract, host).expect("admitted, with costs");
+        let placed =
+            Placed::of(&contract, host, &Options::default()).expect("admitted, with costs");
         let contract = &placed.contract;
         let excused = excused(&placed);
         for pattern in PATTERNS {
@@ -309,7 +310,8 @@ fn who_breaks_its_word_harms_nobody_else() {
             continue;
         }
         *if receives { &mut received } else { &mut sent } += 1;
-        let placed = Placed::of(&contract, host).expect("admitted, with costs");
+        let placed =
+            Placed::of(&contract, host, &Options::default()).expect("admitted, with costs");
         let excused = excused(&placed);
         for pattern in PATTERNS {
             let times = draw.of(2, 100);

@@ -9,7 +9,7 @@ use punctual_trace::{Event, Sink};
 use serde::Serialize;
 
 use super::cpus::{OnCpu, on_cpu};
-use super::{Placed, Watching, host_of};
+use super::{Options, Placed, Watching, host_of};
 use crate::Failure;
 use crate::host::{Chosen, Stamp};
 
@@ -77,7 +77,7 @@ pub fn search(
     watching: &mut dyn Watching,
 ) -> Result<Search, Failure> {
     let (host, stamp) = host_of(contract, chosen, None);
-    let placed = Placed::of(contract, host)?;
+    let placed = Placed::of(contract, host, &Options::default())?;
     placed.is_placed()?;
     let Placed { contract, answer, .. } = &placed;
     if contract.tasks.is_empty() {
