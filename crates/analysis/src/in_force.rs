@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use punctual_model::{Contract, HostProfile, Instant};
 
 use crate::admit::admit;
+use crate::entry::Entry;
 use crate::examination::enter_those;
-use crate::parameters::Entry;
 use crate::steps::Steps;
 use crate::system::{BackEnd, Request, System};
 use crate::verdict::{Refusal, Resource};

@@ -177,7 +177,8 @@ impl World {
                 let Some(stood) = self.any() else { return };
                 let asked = self.draw();
                 let asking = joining(asked, earliest, &standing);
-                let outcome = self.system.change(stood.owner, asking, &mut Steps::default());
+                let outcome =
+                    self.system.change(stood.owner, asking, Some(earliest), &mut Steps::default());
                 let Ok(_) = outcome else { return };
                 let handover = self.system.handover(stood.owner).expect("stands");
                 self.end_of(stood.owner, handover.from);
