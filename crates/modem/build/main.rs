@@ -1,11 +1,12 @@
-//! Links the system's libspandsp (LGPL-2.1), always dynamically, and compiles the integer modem core.
+//! Links the system's libspandsp (LGPL-2.1), always dynamically, and compiles the integer modem
+//! core.
 
 mod spandsp;
 
 fn main() {
     let core = ["core/native.c", "core/fsk.h", "core/line.h", "core/sine.h"];
     core.iter().for_each(|file| println!("cargo:rerun-if-changed={file}"));
-    // Optimised in every build: it is what runs in an interrupt that is compared with.
+    // Optimised in every build, because its cost in an interrupt is measured and compared.
     let mut build = cc::Build::new();
     build.file("core/native.c").std("gnu11").opt_level(2).warnings_into_errors(true);
     build.flag("-Wextra").compile("punctual_fsk");

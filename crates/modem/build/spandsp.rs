@@ -1,9 +1,9 @@
-//! Finds libspandsp, of a version whose structures are those that `ffi` declares.
+//! Finds a version of libspandsp that has the structures declared in `ffi`.
 
-/// The version with which everything is tested, and the first one whose structures and functions differ.
+/// The tested version, and the first version with other structures and functions.
 const VERSIONS: [&str; 2] = ["0.0.6", "3.0.0"];
 
-/// Has the library linked that pkg-config knows, or says what to install.
+/// Links the library that pkg-config finds, or says what to install.
 pub(crate) fn find() -> Result<(), String> {
     let [tested, other] = VERSIONS;
     let mut config = pkg_config::Config::new();

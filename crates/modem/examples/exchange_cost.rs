@@ -1,9 +1,9 @@
-//! A call of a minute, to be looked at with a profiler: how many instructions are the library's, and
+//! Runs a call of a minute for a profiler, which shows how many instructions are the library's and
 //! how many ours.
 //!
-//! `cargo build --release -p punctual-modem --example exchange_cost`, then
-//! `valgrind --tool=callgrind target/release/examples/exchange_cost +MS=V22B,0` and
-//! `callgrind_annotate --sort=Ir` of what it wrote.
+//! `cargo build --release -p punctual-modem --example exchange_cost`, then `valgrind
+//! --tool=callgrind target/release/examples/exchange_cost +MS=V22B,0` and `callgrind_annotate
+//! --sort=Ir` on its output.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::exchange::{Exchange, Perfect};

@@ -1,4 +1,5 @@
-//! What one line's service costs, back to back on a warm cache: the number to size a bank with.
+//! Measures the cost of one line's service, back to back on a warm cache: the number to size a bank
+//! with.
 //!
 //! `cargo run --release -p punctual-modem --example line_cost`
 

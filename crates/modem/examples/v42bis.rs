@@ -1,4 +1,4 @@
-//! V.42bis as a filter: octets to what a modem would send of them, and back.
+//! V.42bis as a filter: compresses octets as a modem would, and decompresses them.
 //!
 //! `cargo run --release -p punctual-modem --example v42bis -- encode <FILE >CODED`, or `decode`.
 

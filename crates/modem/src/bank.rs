@@ -1,8 +1,8 @@
-//! The driver: a bank of lines served in turn, one line's service a PDU.
+//! The driver: a bank of lines served in turn; one line's service is one PDU.
 //!
 //! Every [`crate::PERIOD`] each line has some 100 samples pending. A job serves all lines in a
-//! fixed order. Line [`FILE_LINE`] carries the file towards the driver's end; every other line is
-//! a full call of its own, carrying pseudo-random frames both ways, so that the load is real.
+//! fixed order. Line [`FILE_LINE`] carries the file towards the driver's end; every other line is a
+//! full call of its own, carrying pseudo-random frames both ways, so that the load is real.
 //!
 //! The order of calls is the [`Handler`]'s: `iterate` serves the next lines, `commit` writes their
 //! answers to the cards. A driver that skips a commit loses those answers (they count as stale).
@@ -25,71 +25,71 @@ pub use crate::call::LineStats;
 /// The line that carries the file: the first to be served in each job.
 pub const FILE_LINE: usize = 0;
 
-/// What a bank is made of.
+/// The parameters of a bank.
 #[derive(Clone, Debug)]
 pub struct BankConfig {
-    /// How many lines: also the PDUs in a batch. At least one.
+    /// The number of lines, which is also that of the PDUs in a batch. At least one.
     pub lines: u32,
-    /// What the far end of [`FILE_LINE`] sends: at least one byte, fewer than 2³².
+    /// The file that the far end of [`FILE_LINE`] sends: at least one byte, fewer than 2³².
     pub file: Arc<[u8]>,
-    /// Draws the noise of all lines and the traffic of all but [`FILE_LINE`].
+    /// The seed of the noise of all lines and of the traffic of all but [`FILE_LINE`].
     pub seed: u64,
-    /// When every card's sample 0 begins; calls begin there.
+    /// The time at which every card's sample 0 and all calls begin.
     pub start: Instant,
-    /// Loss and noise of every line.
+    /// The loss and noise of every line.
     pub quality: LineQuality,
-    /// How fast the cards' sample clocks run, in parts per million.
+    /// The deviation of the cards' sample clocks, in parts per million.
     pub ppm: i16,
 }
 
 impl BankConfig {
-    /// A bank on ordinary lines with exact clocks.
+    /// Returns the parameters of a bank on ordinary lines with exact clocks.
     pub fn new(lines: u32, file: Arc<[u8]>, seed: u64, start: Instant) -> Self {
         Self { lines, file, seed, start, quality: LineQuality::default(), ppm: 0 }
     }
 }
 
-/// Why there is no such bank.
+/// The reason why a bank cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BankError {
-    /// Nothing to serve.
+    /// There is no line to serve.
     #[error("the bank has no lines; it needs at least 1")]
     NoLines,
-    /// Nothing to transfer.
+    /// There is no byte to transfer.
     #[error("the file is empty; it needs at least 1 byte")]
     EmptyFile,
-    /// Frames name their place in 32 bits.
+    /// The file is longer than the 32-bit offsets of frames allow.
     #[error("the file has {len} bytes; a transfer takes at most 4294967295")]
     FileTooLong {
         /// Bytes in the file.
         len: usize,
     },
-    /// The C library could not make another modem.
+    /// The C library could not create another modem.
     #[error("line {line} of {lines}: out of memory for another modem")]
     NoModem {
-        /// The line that could not be made.
+        /// The line that could not be created.
         line: u32,
-        /// The lines asked for.
+        /// The number of lines requested.
         lines: u32,
     },
 }
 
-/// What became of a bank, since the start.
+/// The statistics of a bank since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankStats {
     /// Lines in the bank.
     pub lines: u32,
     /// Bytes in the file.
     pub file_bytes: usize,
-    /// The line with the file.
+    /// The statistics of the line with the file.
     pub file_line: LineStats,
-    /// What lateness did to all cards.
+    /// The damage that lateness did to all cards.
     pub cards: CardStats,
     /// Lines that still deliver good frames (see [`LineStats::delivering`]).
     pub lines_delivering: u32,
 }
 
-/// A bank of lines and its driver. Allocates when made and never while it serves.
+/// A bank of lines and its driver. Allocates when created and never while it serves.
 pub struct Bank {
     calls: Vec<Call>,
     file: Arc<[u8]>,
@@ -97,12 +97,12 @@ pub struct Bank {
     next: usize,
     /// The lines served by the last `iterate`, whose answers `commit` writes.
     uncommitted: Range<usize>,
-    /// Samples that the last `iterate` read, of all its lines.
+    /// Samples that the last `iterate` read on all its lines.
     samples_served: usize,
 }
 
 impl Bank {
-    /// Places all the calls; nothing moves before `config.start`.
+    /// Creates the bank and places all calls. No sample moves before `config.start`.
     pub fn new(config: BankConfig) -> Result<Self, BankError> {
         let BankConfig { lines, file, seed, start, quality, ppm } = config;
         if lines == 0 {
@@ -132,34 +132,36 @@ impl Bank {
         Ok(Self { calls, file, next: 0, uncommitted: 0..0, samples_served: 0 })
     }
 
-    /// How many lines: the PDUs of a whole job.
+    /// Returns the number of lines: the PDUs of a whole job.
     pub fn lines(&self) -> u32 {
         self.calls.len() as u32
     }
 
-    /// Samples read by the last `iterate`, of all its lines: what its processor time is
-    /// proportional to, for a cost model.
+    /// Returns the number of samples that the last `iterate` read on all its lines. A cost model
+    /// can charge processor time in proportion to it.
     pub fn samples_served(&self) -> usize {
         self.samples_served
     }
 
-    /// Bytes of the file delivered so far: cheap enough for a progress line between two jobs.
+    /// Returns the number of bytes of the file delivered so far. Cheap enough for a progress line
+    /// between two jobs.
     pub fn bytes_delivered(&self) -> usize {
         self.calls[FILE_LINE].received().delivered()
     }
 
-    /// The file as it arrived; places where nothing came hold zeros.
+    /// Returns the file as it arrived; missing parts are zeros.
     pub fn file_received(&self) -> &[u8] {
         self.calls[FILE_LINE].received().bytes()
     }
 
-    /// The books of one line at `now`, or `None` beyond the last.
+    /// Returns the statistics of one line at `now`, or `None` if there is no such line.
     pub fn line_stats(&self, line: usize, now: Instant) -> Option<LineStats> {
         let expected: &[u8] = if line == FILE_LINE { &self.file } else { &[] };
         self.calls.get(line).map(|call| call.stats(now, expected))
     }
 
-    /// The books of the bank at `now`. Reads the whole file: not for a hot path.
+    /// Returns the statistics of the bank at `now`. Reads the whole file, so it is not for a hot
+    /// path.
     pub fn stats(&self, now: Instant) -> BankStats {
         let file_line = self.calls[FILE_LINE].stats(now, &self.file);
         let others = self.calls.iter().skip(FILE_LINE + 1);
@@ -179,10 +181,11 @@ impl Bank {
 }
 
 impl Handler for Bank {
-    /// Serves the next lines, up to `pdus` of them and never past the last, where the job ends
-    /// and the cursor returns to line 0. A job cut short is continued by the next one.
+    /// Serves the next lines, up to `pdus` of them and never past the last, where the job ends and
+    /// the cursor returns to line 0. The next job continues one that was cut short.
     ///
-    /// Zero when the next line has no sample waiting: all lines have been served this very instant.
+    /// Returns zero if no sample waits on the next line: all lines have been served at this very
+    /// instant.
     fn iterate(&mut self, now: Instant, pdus: u32) -> u32 {
         let from = self.next;
         let to = self.calls.len().min(from.saturating_add(pdus as usize));

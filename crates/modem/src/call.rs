@@ -12,42 +12,42 @@ use crate::transfer::{Receiver, Source};
 /// line brings four a second.
 const DELIVERING: u64 = 2 * SAMPLE_RATE as u64;
 
-/// What became of one line, since the start.
+/// The counters and the state of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineStats {
-    /// What the modem at the driver's end last reported. It stays `Connected` on garbage.
+    /// The last report of the modem at the driver's end. It stays `Connected` on garbage.
     pub carrier: Carrier,
-    /// Bytes of the file that the far end gave to the line.
+    /// Bytes of the file that the far end has put on the line.
     pub bytes_sent: usize,
-    /// Bytes of the file that arrived, each place once.
+    /// Bytes of the file that have arrived; each position counts once.
     pub bytes_delivered: usize,
-    /// Bytes that arrived and equal the original's.
+    /// Bytes that have arrived and equal the original.
     pub bytes_intact: usize,
-    /// Frames that arrived with a right CRC.
+    /// Frames received with a correct CRC.
     pub good_frames: u64,
-    /// Frames that arrived with a wrong CRC.
+    /// Frames received with a wrong CRC.
     pub bad_frames: u64,
-    /// Good frames that the far end had from the driver's end.
+    /// Frames with a correct CRC that the far end received.
     pub far_good_frames: u64,
-    /// Whether good frames still come (one in the last two seconds), or the whole file came.
+    /// True if a good frame came in the last two seconds, or if the whole file has arrived.
     pub delivering: bool,
-    /// What lateness did to the card.
+    /// The damage that lateness did to the card.
     pub card: CardStats,
 }
 
-/// A call in progress; the driver serves it and then writes its answer.
+/// A call in progress. The driver serves it, then writes its answer.
 pub(crate) struct Call {
     card: Card<Line>,
     near: Modem,
-    /// The answer to the samples last read: the first `answered` of these.
+    /// The answer to the samples last read: the first `answered` samples are valid.
     answer: [i16; RING],
     answered: usize,
-    /// Good frames seen by the last service, and the sample at which one last came.
+    /// The number of good frames at the last service, and the sample at which the count last rose.
     good_frames: u64,
     last_good: Option<u64>,
 }
 
-/// What a call is made of.
+/// The parts of a call.
 pub(crate) struct CallSpec {
     pub(crate) clock: SampleClock,
     pub(crate) quality: LineQuality,
@@ -70,10 +70,10 @@ impl Call {
         })
     }
 
-    /// Reads what the card shows at `now`, demodulates it, and prepares as many samples to send; how
-    /// many they were.
+    /// Reads the samples that the card shows at `now`, demodulates them and prepares as many
+    /// samples to send. Returns their number.
     pub(crate) fn serve(&mut self, now: Instant) -> usize {
-        // The buffer that holds the answer afterwards holds the question first.
+        // The buffer holds the received samples first and the answer afterwards.
         let count = self.card.read(now, &mut self.answer);
         self.near.receive_samples(&self.answer[..count]);
         self.near.transmit_samples(&mut self.answer[..count]);
@@ -86,18 +86,18 @@ impl Call {
         count
     }
 
-    /// Writes the answer to the last service at `now`.
+    /// Writes the answer to the last service, at `now`.
     pub(crate) fn answer(&mut self, now: Instant) {
         self.card.write(now, &self.answer[..self.answered]);
         self.answered = 0;
     }
 
-    /// Samples really waiting at `now`.
+    /// Returns the number of samples that really wait at `now`.
     pub(crate) fn pending(&self, now: Instant) -> u64 {
         self.card.pending(now)
     }
 
-    /// What arrived at the driver's end.
+    /// Returns the receiver at the driver's end.
     pub(crate) fn received(&self) -> &Receiver {
         self.near.received()
     }
@@ -106,7 +106,8 @@ impl Call {
         self.card.stats()
     }
 
-    /// The books of this line at `now`; `file` is what it should have brought, or empty.
+    /// Returns the statistics of this line at `now`. `file` is the file that the line should have
+    /// delivered, or empty.
     pub(crate) fn stats(&self, now: Instant, file: &[u8]) -> LineStats {
         let received = self.received();
         let far = self.card.wire().far();

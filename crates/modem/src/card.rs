@@ -1,20 +1,20 @@
-//! The emulated card: two rings of [`RING`] samples that the clock alone moves.
+//! The emulated card: two rings of [`RING`] samples that only the clock advances.
 //!
-//! At sample `p` the card plays `tx[p mod 512]` onto the line and stores what the line says in
-//! `rx[p mod 512]`, always, whether or not the driver came (Rialto/NT, §3.1: the DMA goes round
-//! its buffers by itself). The position is `⌊(now − start)·rate·(1 + ppm·10⁻⁶)⌋`, never a count of
+//! At sample `p` the card plays `tx[p mod 512]` onto the line and stores the sample from the line
+//! in `rx[p mod 512]`, whether or not the driver came (Rialto/NT, §3.1: the DMA goes round its
+//! buffers by itself). The position is `⌊(now − start)·rate·(1 + ppm·10⁻⁶)⌋`, never a count of
 //! wake-ups, so lateness costs samples exactly as it would on the wire. The line is computed
 //! lazily, up to that position, when the driver next touches the card.
 //!
 //! # The driver's side
-//! The driver reads what is pending and writes as many samples, into the slots just read, which
-//! will be played one ring later. With `r` the read cursor (samples taken) and `w` the write
-//! cursor (samples given, beginning with a ring of silence):
+//! The driver reads the pending samples and writes as many, into the slots just read, which will be
+//! played one ring later. With `r` the read cursor (samples taken) and `w` the write cursor
+//! (samples given, beginning with a ring of silence):
 //!
 //! > **Invariant.** `w = r + 512` between a write and the next read; `w = r + 512 − owed` between
 //! > a read of `owed` samples and its write.
 //!
-//! The card tells the driver its position modulo 512 only, so 512 samples pending look like none:
+//! The card tells the driver only its position modulo 512, so 512 pending samples look like none:
 //! reaching 512 "wraps around to zero" and data is lost.
 //!
 //! | position − r at a read | read | lost | why |
@@ -22,9 +22,9 @@
 //! | 0 … 511 | all | 0 | slot `r + 512` is not yet played: sending is in time too, if written by then |
 //! | 512·k + m, k ≥ 1, m < 512 | the last m | 512·k | the count wrapped k times |
 //!
-//! A transmit sample is *stale* when the line hears what was in its slot one ring earlier: those
-//! that a wrap skips, those read for but never written, and those written after their play time.
-//! They are counted when the driver next reads or writes.
+//! A transmitted sample is *stale* if the line receives the content that its slot had one ring
+//! earlier. Stale are the samples that a wrap skips, those that were read for but never written,
+//! and those written after their play time. They are counted when the driver next reads or writes.
 
 use punctual_model::{Duration, Instant};
 
@@ -35,27 +35,28 @@ pub const RING: usize = 512;
 
 const RING_LEN: u64 = RING as u64;
 
-/// What a card is plugged into.
+/// The line that a card is plugged into.
 pub trait Wire {
-    /// Passes one sample each way: takes what the card plays, returns what the card records.
+    /// Passes one sample each way: takes the sample that the card plays and returns the sample that
+    /// it records.
     fn exchange(&mut self, played: i16) -> i16;
 }
 
-/// What lateness did to a card, since the start.
+/// The damage that lateness did to a card since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CardStats {
-    /// Samples recorded that no driver will ever read.
+    /// Recorded samples that no driver will ever read.
     pub samples_lost: u64,
-    /// Reads that found the pending count wrapped.
+    /// Reads at which the pending count had wrapped.
     pub overruns: u64,
-    /// Samples for which the line heard, or will hear, the ring's old content.
+    /// Samples for which the line received, or will receive, the ring's old content.
     pub stale_samples: u64,
-    /// The most samples that were really pending when the driver came.
+    /// The largest number of samples that were really pending when the driver came.
     pub most_pending: u64,
 }
 
 impl CardStats {
-    /// Both together: counts add up, `most_pending` is the larger.
+    /// Combines the statistics of two cards: adds the counts and takes the larger `most_pending`.
     pub fn merged(self, other: Self) -> Self {
         Self {
             samples_lost: self.samples_lost + other.samples_lost,
@@ -66,7 +67,7 @@ impl CardStats {
     }
 }
 
-/// When a card takes which sample.
+/// The clock that decides at what time a card takes each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleClock {
     start: Instant,
@@ -74,12 +75,14 @@ pub struct SampleClock {
 }
 
 impl SampleClock {
-    /// A clock whose sample 0 begins at `start`, and which runs fast by `ppm` parts per million.
+    /// Creates a clock whose sample 0 begins at `start` and which runs fast by `ppm` parts per
+    /// million.
     pub fn new(start: Instant, ppm: i16) -> Self {
         Self { start, ppm }
     }
 
-    /// Samples completed at `now`: `⌊(now − start)·rate·(1 + ppm·10⁻⁶)⌋`, zero before `start`.
+    /// Returns the number of samples completed at `now`: `⌊(now − start)·rate·(1 + ppm·10⁻⁶)⌋`, or
+    /// zero before `start`.
     pub fn position(&self, now: Instant) -> u64 {
         const MILLION: i32 = 1_000_000;
         let elapsed = u128::from(now.saturating_since(self.start).as_nanos());
@@ -91,7 +94,7 @@ impl SampleClock {
     }
 }
 
-/// A card and its rings, plugged into `W`.
+/// A card and its rings, plugged into the line `W`.
 pub struct Card<W> {
     clock: SampleClock,
     wire: W,
@@ -105,7 +108,7 @@ pub struct Card<W> {
 }
 
 impl<W: Wire> Card<W> {
-    /// A card with both rings silent, plugged into `wire`.
+    /// Creates a card with both rings silent, plugged into `wire`.
     pub fn new(clock: SampleClock, wire: W) -> Self {
         Self {
             clock,
@@ -119,8 +122,9 @@ impl<W: Wire> Card<W> {
         }
     }
 
-    /// Reads what the pending count shows at `now` into the front of `into`; returns how many.
-    /// It is 0 both when nothing and when exactly a ring (or several) is pending.
+    /// Reads the samples that the pending count shows at `now` into the front of `into` and returns
+    /// their number. The result is 0 both if no sample and if exactly one or several rings are
+    /// pending.
     pub fn read(&mut self, now: Instant, into: &mut [i16; RING]) -> usize {
         self.play_to(now);
         self.skip_unwritten(self.owed());
@@ -141,11 +145,11 @@ impl<W: Wire> Card<W> {
         shown as usize
     }
 
-    /// Writes the answer to the last read at `now`: as many samples as it returned. Samples whose
-    /// play time has passed are discarded and counted stale.
+    /// Writes the answer to the last read at `now`: as many samples as that read returned. Samples
+    /// whose play time has passed are discarded and counted as stale.
     ///
     /// # Panics
-    /// If there are more samples than the last read returned.
+    /// Panics if there are more samples than the last read returned.
     pub fn write(&mut self, now: Instant, samples: &[i16]) {
         assert!(samples.len() as u64 <= self.owed(), "more samples written than were read");
         self.play_to(now);
@@ -159,22 +163,24 @@ impl<W: Wire> Card<W> {
         }
     }
 
-    /// Samples really waiting to be read at `now`; the hardware shows this modulo [`RING`].
+    /// Returns the number of samples that really wait to be read at `now`; the hardware shows this
+    /// modulo [`RING`].
     pub fn pending(&self, now: Instant) -> u64 {
         self.clock.position(now).max(self.played) - self.read
     }
 
-    /// Samples taken, or lost, since the start: the line time that the driver has seen.
+    /// Returns the number of samples taken or lost since the start: the line time that the driver
+    /// has seen.
     pub fn position_read(&self) -> u64 {
         self.read
     }
 
-    /// What lateness did so far.
+    /// Returns the damage that lateness did so far.
     pub fn stats(&self) -> CardStats {
         self.stats
     }
 
-    /// What the card is plugged into.
+    /// Returns the line that the card is plugged into.
     pub fn wire(&self) -> &W {
         &self.wire
     }
@@ -189,19 +195,20 @@ impl<W: Wire> Card<W> {
         }
     }
 
-    /// Samples read that no answer has been written to yet.
+    /// Returns the number of samples that were read and have no answer yet.
     fn owed(&self) -> u64 {
         self.read + RING_LEN - self.written
     }
 
-    /// The driver will never write the next `samples`: their slots keep their old content.
+    /// Skips the next `samples`, which the driver will never write: their slots keep their old
+    /// content.
     fn skip_unwritten(&mut self, samples: u64) {
         self.stats.stale_samples += samples;
         self.written += samples;
     }
 }
 
-/// Where in a ring a sample lives.
+/// Returns the slot of a sample in a ring.
 fn ring_slot(sample: u64) -> usize {
     (sample % RING_LEN) as usize
 }

@@ -1,32 +1,33 @@
 //! A telephone exchange: modems on one host call each other.
 //!
-//! Of two lines, whatever number the one dials, the other rings. Of more, a number dialled is that of
-//! a line, counted from 0, and any other gives no dial tone. A line called rings every
-//! [`RING_CYCLE`], [`MOST_RINGS`] times. Once it is answered, samples pass both ways, a block late;
-//! before that, and after either hung up, both hear silence, as on any line: that a call ended is
-//! for the modems to notice.
+//! With two lines, any number dialled on one rings the other. With more, a number dialled is that
+//! of a line, counted from 0, and any other number gives no dial tone. A called line rings every
+//! [`RING_CYCLE`], [`MOST_RINGS`] times. Once it is answered, samples pass both ways, one block
+//! late. Before that, and after either end hung up, both ends receive silence, as on any line: the
+//! modems have to notice that the call ended.
 //!
 //! # Order of calls
-//! [`Exchange::step`] every [`BLOCK`]; or, to serve lines one by one, [`Exchange::begin`] and then
-//! [`Exchange::serve`] once for each line. Serving a line allocates nothing but where a call begins.
+//! Call [`Exchange::step`] every [`BLOCK`]; or, to serve lines one by one, call [`Exchange::begin`]
+//! and then [`Exchange::serve`] once for each line. Serving a line allocates memory only when a
+//! call begins.
 
 use punctual_model::{Duration, Instant};
 
 use crate::at::DialString;
 use crate::station::{Signal, Station, Told};
 
-/// From one ring to the next.
+/// The time from one ring to the next.
 pub const RING_CYCLE: Duration = Duration::from_secs(6);
 
-/// Rings before the caller hears that nobody answers.
+/// Rings before the caller is told that there is no answer.
 pub const MOST_RINGS: u32 = 10;
 
 /// Samples in a block: 20 ms.
 pub const BLOCK: usize = 160;
 
-/// What happens to samples between two lines, in each direction.
+/// The path of samples between two lines, in each direction.
 pub trait Medium {
-    /// Passes a sample from the line `from` to the one it is connected to.
+    /// Passes a sample from the line `from` to the line it is connected to.
     fn pass(&mut self, from: usize, sample: i16) -> i16;
 }
 
@@ -40,17 +41,18 @@ impl Medium for Perfect {
     }
 }
 
-/// Where a line is.
+/// The state of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     OnHook,
-    /// Off hook, and connected to nobody.
+    /// Off hook and not connected.
     OffHook,
-    /// That line has been called.
+    /// Off hook; the line `called` rings.
     Calling {
         called: usize,
     },
-    /// On hook, called by that line; has rung so often, and rings next at.
+    /// On hook and called by the line `caller`. It has rung `rings` times and rings again at
+    /// `next`.
     Ringing {
         caller: usize,
         rings: u32,
@@ -64,55 +66,55 @@ enum State {
 struct Line {
     station: Station,
     state: State,
-    /// What it said in this block and in the one before, by turns.
+    /// The samples that the line sent in this block and in the previous one, alternating.
     said: [[i16; BLOCK]; 2],
 }
 
 /// The exchange, its modems and the medium between them.
 pub struct Exchange<M> {
     lines: Vec<Line>,
-    /// Which half of [`Line::said`] this block is written to.
+    /// The half of [`Line::said`] that this block is written to.
     turn: usize,
     medium: M,
 }
 
 impl<M: Medium> Exchange<M> {
-    /// Two lines, both on hook.
+    /// Creates an exchange of two lines, both on hook.
     pub fn new(medium: M) -> Self {
         Self::with_lines(2, medium)
     }
 
-    /// So many lines, all on hook.
+    /// Creates an exchange of `lines` lines, all on hook.
     pub fn with_lines(lines: usize, medium: M) -> Self {
         let line =
             |_| Line { station: Station::new(), state: State::OnHook, said: [[0; BLOCK]; 2] };
         Self { lines: (0..lines).map(line).collect(), turn: 0, medium }
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// One of the modems, from 0 on.
+    /// Returns one of the modems, counted from 0.
     ///
     /// # Panics
-    /// If there is no such modem.
+    /// Panics if there is no such modem.
     pub fn station(&mut self, which: usize) -> &mut Station {
         &mut self.lines[which].station
     }
 
-    /// What is between them.
+    /// Returns the medium between the lines.
     pub fn medium(&mut self) -> &mut M {
         &mut self.medium
     }
 
-    /// Lines that are connected to another.
+    /// Returns the number of lines that are connected to another line.
     pub fn connected(&self) -> usize {
         self.lines.iter().filter(|line| matches!(line.state, State::Through { .. })).count()
     }
 
-    /// Passes 20 ms of everything; call it every 20 ms.
+    /// Runs 20 ms of all lines; call it every 20 ms.
     pub fn step(&mut self, now: Instant) {
         self.begin(now);
         for which in 0..self.lines.len() {
@@ -120,7 +122,7 @@ impl<M: Medium> Exchange<M> {
         }
     }
 
-    /// Begins the next block: what was said in the last is heard in it.
+    /// Begins the next block: its lines receive the samples sent in the last block.
     pub fn begin(&mut self, now: Instant) {
         self.turn = 1 - self.turn;
         for which in 0..self.lines.len() {
@@ -128,10 +130,10 @@ impl<M: Medium> Exchange<M> {
         }
     }
 
-    /// Passes 20 ms of one line.
+    /// Runs 20 ms of one line.
     ///
     /// # Panics
-    /// If there is no such line.
+    /// Panics if there is no such line.
     pub fn serve(&mut self, now: Instant, which: usize) {
         let mut heard = [0; BLOCK];
         if let State::Through { peer } = self.lines[which].state {
@@ -148,7 +150,8 @@ impl<M: Medium> Exchange<M> {
 
     fn signal(&mut self, now: Instant, which: usize, signal: Signal) {
         match (signal, self.lines[which].state) {
-            // It rings on, for who dialled meanwhile hears that the line is engaged.
+            // The line keeps ringing, but a modem that dialled meanwhile is told that the line is
+            // busy.
             (Signal::Dial(_), State::Ringing { .. }) => {
                 self.lines[which].station.told(now, Told::Busy);
             }
@@ -184,7 +187,7 @@ impl<M: Medium> Exchange<M> {
         }
     }
 
-    /// The line that a number reaches from `which`.
+    /// Returns the line that a number dialled on `which` reaches.
     fn reached(&self, which: usize, number: &DialString) -> Option<usize> {
         if self.lines.len() == 2 {
             return Some(1 - which);
@@ -193,7 +196,7 @@ impl<M: Medium> Exchange<M> {
         (line < self.lines.len()).then_some(line)
     }
 
-    /// Whoever was connected to `which`, or rang because of it, no longer is.
+    /// Disconnects the line that was connected to `which` or that rang because of it.
     fn clear(&mut self, which: usize) {
         match self.lines[which].state {
             State::Calling { called } => self.lines[called].state = State::OnHook,

@@ -1,11 +1,12 @@
-//! What travels between two modems: HDLC frames that name their place in the file.
+//! The frames between two modems: HDLC frames that carry their offset in the file.
 //!
 //! ```text
 //! | offset, 4 bytes, big endian | payload, 1 to 64 bytes | CRC-32 (HDLC's) |
 //! ```
-//! A frame says where its bytes belong, so a receiver needs no order and loses only what was lost.
+//! A frame says where its bytes belong, so a receiver needs no order and a lost frame costs only
+//! itself.
 
-/// The most payload bytes in a frame: 64 take a quarter of a second at 2400 bit/s.
+/// The largest number of payload bytes in a frame: 64 take a quarter of a second at 2400 bit/s.
 pub const MAX_PAYLOAD: usize = 64;
 
 /// Bytes of the file offset in front of the payload.
@@ -22,7 +23,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame carrying the first [`MAX_PAYLOAD`] bytes of `payload`, or all if it is shorter.
+    /// Creates a frame of the first [`MAX_PAYLOAD`] bytes of `payload`, or of all if it is shorter.
     pub fn new(offset: u32, payload: &[u8]) -> Self {
         let payload = &payload[..payload.len().min(MAX_PAYLOAD)];
         let mut bytes = [0; MAX_FRAME];
@@ -31,13 +32,14 @@ impl Frame {
         Self { bytes, len: HEADER + payload.len() }
     }
 
-    /// Header and payload.
+    /// Returns the header and the payload.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// The offset and the payload of a frame received, or `None` if it is none of ours.
+/// Returns the offset and the payload of a received frame, or `None` if it is not a frame of this
+/// format.
 pub fn parse(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (header, payload) = bytes.split_first_chunk::<HEADER>()?;
     let length_is_ours = (1..=MAX_PAYLOAD).contains(&payload.len());

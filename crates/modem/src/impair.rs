@@ -1,8 +1,8 @@
-//! What is wrong with lines: wrappers around a [`Medium`], each one thing, to be put around one
-//! another in any order.
+//! Impairments of lines: wrappers around a [`Medium`], each with one fault, that can be nested in
+//! any order.
 //!
-//! All are drawn from seeds and work in integers but for what they compute when they are made, so
-//! that a seed gives the same line again.
+//! All draw from seeds and work in integers, except for what they compute when created, so that a
+//! seed gives the same line again.
 
 mod drift;
 
@@ -14,31 +14,31 @@ use crate::line::{FULL_SCALE_DBM0, TRANSMIT_DBM0, four_bytes};
 
 pub use drift::{Drift, LINE};
 
-/// A line with a bit of everything.
+/// A line with every impairment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// What it takes from a signal, in dB.
+    /// The attenuation of a signal, in dB.
     pub loss_db: f64,
-    /// The signal over the noise where it is received, in dB.
+    /// The ratio of signal to noise at the receiver, in dB.
     pub snr_db: f64,
-    /// How much weaker than what it says each end hears itself, in dB; `None`: not at all.
+    /// The attenuation, in dB, at which each end receives its own signal; `None`: not at all.
     pub echo_db: Option<f64>,
-    /// How much faster the clock of end 1 runs, in parts per million.
+    /// The rate at which the clock of end 1 runs faster, in parts per million.
     pub ppm: i32,
-    /// Samples lost in gaps of [`GAP`], of a million.
+    /// Samples in a million that are lost in gaps of [`GAP`].
     pub gaps_per_million: u32,
-    /// Draws noise and gaps.
+    /// The seed of noise and gaps.
     pub seed: u64,
 }
 
-/// Samples in a gap: 20 ms, as a lost packet makes it.
+/// Samples in a gap: 20 ms, the gap that a lost packet makes.
 pub const GAP: u32 = 160;
 
 /// Samples until an echo comes back: 10 ms.
 pub const ECHO_DELAY: usize = 80;
 
 impl Quality {
-    /// The line: lossy, noisy, with the echo of the near end on top.
+    /// Builds the line: lossy, noisy, with the echo of the near end on top.
     pub fn medium(self) -> impl Medium + use<> {
         let gaps = Gaps::new(Perfect, self.gaps_per_million, GAP, self.seed ^ 1);
         let drift = Drift::new(gaps, self.ppm);
@@ -52,7 +52,7 @@ fn amplitude(db: f64) -> f64 {
     10f64.powf(db / 20.0)
 }
 
-/// `a · b` in 1/2¹⁵, `a` a sample.
+/// Returns `sample · by`, with `by` in 1/2¹⁵.
 fn scaled(sample: i16, by: i64) -> i64 {
     (i64::from(sample) * by) >> 15
 }
@@ -61,7 +61,7 @@ fn clamped(sample: i64) -> i16 {
     sample.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
 }
 
-/// Takes from the signal, both ways.
+/// Attenuates the signal, both ways.
 #[derive(Clone, Debug)]
 pub struct Attenuation<M> {
     inner: M,
@@ -69,7 +69,7 @@ pub struct Attenuation<M> {
 }
 
 impl<M> Attenuation<M> {
-    /// Takes `db` from the signal; a negative number adds.
+    /// Attenuates by `db`; a negative number amplifies.
     pub fn new(inner: M, db: f64) -> Self {
         Self { inner, gain: (32_768.0 * amplitude(-db)).round() as i64 }
     }
@@ -85,13 +85,13 @@ impl<M: Medium> Medium for Attenuation<M> {
 #[derive(Clone, Debug)]
 pub struct Noise<M> {
     inner: M,
-    /// What a unit of the four bytes' sum is worth, in 1/2¹⁶ of a sample.
+    /// The weight of a unit of the four bytes' sum, in 1/2¹⁶ of a sample.
     unit: i64,
     rng: ChaCha8Rng,
 }
 
 impl<M> Noise<M> {
-    /// Adds noise of that level, in dBm0.
+    /// Adds noise at the level `dbm0`, in dBm0.
     pub fn new(inner: M, dbm0: f64, seed: u64) -> Self {
         let rms = 32_768.0 * amplitude(dbm0 - FULL_SCALE_DBM0);
         // The sum of four uniform bytes has the variance 4·(256² − 1)/12.
@@ -108,7 +108,7 @@ impl<M: Medium> Medium for Noise<M> {
     }
 }
 
-/// Lets each end hear itself.
+/// Returns each end its own signal.
 #[derive(Clone, Debug)]
 pub struct Echo<M> {
     inner: M,
@@ -118,7 +118,7 @@ pub struct Echo<M> {
 }
 
 impl<M> Echo<M> {
-    /// What an end says comes back to it `delay` samples later (at least one) and `db` weaker.
+    /// Returns each end its own signal `delay` samples later (at least one) and `db` weaker.
     pub fn new(inner: M, db: Option<f64>, delay: usize) -> Self {
         let gain = db.map_or(0.0, |db| 32_768.0 * amplitude(-db)).round() as i64;
         let silence = vec![0; delay.max(1)];
@@ -132,17 +132,17 @@ impl<M: Medium> Medium for Echo<M> {
         let length = self.said[from].len();
         self.said[from][self.at[from]] = sample;
         self.at[from] = (self.at[from] + 1) % length;
-        // The oldest that the end which hears has said.
+        // The oldest sample that the receiving end sent.
         let echo = scaled(self.said[to][self.at[to]], self.gain);
         clamped(i64::from(self.inner.pass(from, sample)) + echo)
     }
 }
 
-/// Loses samples: in their places there is silence.
+/// Loses samples and puts silence in their place.
 #[derive(Clone, Debug)]
 pub struct Gaps<M> {
     inner: M,
-    /// A gap begins at a sample with this chance, of 2³².
+    /// The chance that a gap begins at a sample, in units of 1/2³².
     chance: u32,
     length: u32,
     left: [u32; 2],
@@ -151,17 +151,17 @@ pub struct Gaps<M> {
 }
 
 impl<M> Gaps<M> {
-    /// Of a million samples loses some `per_million`, `length` (at least one) at a time.
+    /// Loses `per_million` of a million samples, `length` (at least one) at a time.
     pub fn new(inner: M, per_million: u32, length: u32, seed: u64) -> Self {
         let length = length.max(1);
         let share = u64::from(per_million.min(999_999));
-        // Begun in what is not lost: share / (million − share) / length.
+        // A gap begins at a sample that is not lost: share / (million − share) / length.
         let chance = (share << 32) / ((1_000_000 - share) * u64::from(length));
         let chance = u32::try_from(chance).unwrap_or(u32::MAX);
         Self { inner, chance, length, left: [0; 2], lost: 0, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// Samples lost, both ways together.
+    /// Returns the number of samples lost, both ways together.
     pub fn lost(&self) -> u64 {
         self.lost
     }

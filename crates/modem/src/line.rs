@@ -1,9 +1,10 @@
 //! The line: loss and noise each way, and a second real modem at the far end.
 //!
 //! The far modem is a device of its own. It works in blocks of [`FAR_BLOCK`] samples counted from
-//! the start of the call, whenever the driver at our end may come: what it hears and says is a
-//! function of the samples exchanged alone. It shares the card's sample clock (there is no clock
-//! drift between the ends), and there is no echo: V.22bis splits the band and needs no canceller.
+//! the start of the call, independently of when the driver at our end comes: its input and output
+//! are a function of the samples exchanged alone. It shares the card's sample clock (there is no
+//! clock drift between the ends), and there is no echo: V.22bis splits the band and needs no
+//! canceller.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -12,7 +13,7 @@ use crate::card::Wire;
 use crate::modem::{Modem, NoModem, Role};
 use crate::transfer::{Receiver, Source};
 
-/// Samples the far modem takes and gives at a time: 5 ms.
+/// Samples that the far modem takes and gives at a time: 5 ms.
 pub const FAR_BLOCK: usize = 40;
 
 /// SpanDSP's default transmit level, in dBm0.
@@ -21,12 +22,12 @@ pub(crate) const TRANSMIT_DBM0: f64 = -14.0;
 /// The level of a square wave at full scale, in dBm0 (SpanDSP's `DBM0_MAX_POWER`).
 pub(crate) const FULL_SCALE_DBM0: f64 = 6.16;
 
-/// How good the line is, the same in both directions.
+/// The quality of the line, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineQuality {
-    /// What the line takes from the signal, in dB. Typically 10; zero or more.
+    /// The attenuation of the signal, in dB: zero or more, typically 10.
     pub loss_db: f64,
-    /// The signal received over the white noise added to it, in dB. V.22bis makes no errors at
+    /// The ratio of the received signal to the added white noise, in dB. V.22bis makes no errors at
     /// 26 and fails below 10.
     pub snr_db: f64,
 }
@@ -40,16 +41,16 @@ impl Default for LineQuality {
 /// A line with the far modem of a call on it.
 pub struct Line {
     far: Modem,
-    /// The block that the far modem is hearing, and the one it is saying meanwhile.
+    /// The block that the far modem is receiving, and the one that it is sending meanwhile.
     heard: [i16; FAR_BLOCK],
     said: [i16; FAR_BLOCK],
-    /// How many samples of both blocks have passed.
+    /// Samples of both blocks that have passed.
     passed: usize,
     channel: Channel,
 }
 
 impl Line {
-    /// A line whose far end answers the call and sends `far_sends`. `seed` draws the noise.
+    /// Creates a line whose far end answers the call and sends `far_sends`. `seed` draws the noise.
     pub fn new(quality: LineQuality, far_sends: Source, seed: u64) -> Result<Self, NoModem> {
         let mut far = Modem::new(Role::Answering, far_sends, Receiver::counting())?;
         let mut said = [0; FAR_BLOCK];
@@ -63,7 +64,7 @@ impl Line {
         })
     }
 
-    /// The modem at the far end.
+    /// Returns the modem at the far end.
     pub fn far(&self) -> &Modem {
         &self.far
     }
@@ -85,9 +86,9 @@ impl Wire for Line {
 
 /// Loss and noise in integer arithmetic, so that a seed gives the same line everywhere.
 struct Channel {
-    /// What of a sample arrives, in 1/2¹⁵.
+    /// The factor applied to a sample, in 1/2¹⁵.
     gain: i64,
-    /// What a unit of [`four_bytes`] noise is worth, in 1/2¹⁶ of a sample.
+    /// The weight of a unit of [`four_bytes`] noise, in 1/2¹⁶ of a sample.
     noise: i64,
     rng: ChaCha8Rng,
 }
@@ -99,7 +100,7 @@ impl Channel {
         let noise_rms = 32768.0 * amplitude(received_dbm0 - quality.snr_db - FULL_SCALE_DBM0);
         // The sum of four uniform bytes has the variance 4·(256² − 1)/12.
         let unit_rms = (4.0 * 65535.0 / 12.0f64).sqrt();
-        // `as` saturates: a quality out of range gives a deafening or a silent line, not a panic.
+        // `as` saturates: a quality out of range gives a line of noise or of silence, not a panic.
         Self {
             gain: i64::from((32768.0 * amplitude(-quality.loss_db)) as i32),
             noise: i64::from((65536.0 * noise_rms / unit_rms) as i32),
@@ -107,7 +108,7 @@ impl Channel {
         }
     }
 
-    /// One sample each way: to the far end, and from it.
+    /// Passes one sample each way: to the far end, and from it.
     fn pass(&mut self, to_far: i16, from_far: i16) -> (i16, i16) {
         let random = self.rng.next_u64().to_le_bytes();
         let [a, b, c, d, e, f, g, h] = random;
@@ -121,7 +122,8 @@ impl Channel {
     }
 }
 
-/// The sum of four uniform bytes about its mean: near enough to Gaussian for a modem's decisions.
+/// Returns the sum of four uniform bytes about its mean: near enough to Gaussian for a modem's
+/// decisions.
 pub(crate) fn four_bytes(random: [u8; 4]) -> i64 {
     random.iter().map(|&byte| i64::from(byte)).sum::<i64>() - 510
 }
@@ -151,7 +153,7 @@ mod tests {
     fn a_modem_sends_at_the_level_that_the_noise_is_measured_against() {
         let mut line = Line::new(LineQuality { loss_db: 0.0, snr_db: 90.0 }, Source::Flags, 1)
             .expect("a modem");
-        // The answering party is silent at first; after three seconds it surely speaks.
+        // The answering party is silent at first; after three seconds it surely sends.
         let heard: Vec<i16> = (0..32_000).map(|_| line.exchange(0)).collect();
         let level = rms(heard[28_000..].iter().copied());
         let dbm0 = 20.0 * (level / 32768.0).log10() + FULL_SCALE_DBM0;

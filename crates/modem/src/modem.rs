@@ -1,28 +1,28 @@
 //! One end of a call: a V.22bis modem (2400 bit/s, full duplex) that moves frames.
 //!
-//! The modem is SpanDSP's: its handshake, equaliser and timing recovery are real, so what a lost
-//! sample does to it is real too. It never says NO CARRIER when its receiver loses its place: it
-//! stays [`Carrier::Connected`] and delivers garbage, which the frames' CRC catches.
+//! The modem is SpanDSP's: its handshake, equaliser and timing recovery are real, and so is the
+//! effect of a lost sample. It does not report NO CARRIER when its receiver loses synchronisation:
+//! it stays [`Carrier::Connected`] and delivers garbage, which the frames' CRC catches.
 
 use crate::ffi::{BitPipe, HdlcRx, HdlcTx, OutOfMemory, Status, V22bis};
 use crate::transfer::{Receiver, Source};
 
-/// Which end of the call: the two use different carriers (1200 and 2400 Hz).
+/// The end of the call: the two use different carriers (1200 and 2400 Hz).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Placed the call.
+    /// The end that placed the call.
     Calling,
-    /// Answers it.
+    /// The end that answers it.
     Answering,
 }
 
-/// What the receiver of a modem last reported.
+/// The last report of a modem's receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Carrier {
     /// No signal yet, or it went away.
     #[default]
     Silent,
-    /// A signal is there and the handshake is under way.
+    /// A signal is present and the handshake is under way.
     Training,
     /// The handshake succeeded: bits flow.
     Connected,
@@ -30,8 +30,8 @@ pub enum Carrier {
     Failed,
 }
 
-/// Bits an end sends as flags after its own handshake: one second of line time. The far end may
-/// still be in its handshake for a few hundred milliseconds, and nothing is sent twice.
+/// Bits that an end sends as flags after its own handshake: one second of line time. The far end
+/// may still be in its handshake for a few hundred milliseconds, and nothing is sent twice.
 const SETTLE_BITS: u32 = 2_400;
 
 /// The C library could not allocate a modem.
@@ -45,13 +45,13 @@ impl From<OutOfMemory> for NoModem {
     }
 }
 
-/// One end of a call. Allocates when made and never after.
+/// One end of a call. Allocates only when created.
 pub struct Modem {
     pump: V22bis<Framed>,
 }
 
 impl Modem {
-    /// A modem before its handshake, which begins with the first samples.
+    /// Creates a modem before its handshake, which begins with the first samples.
     pub fn new(role: Role, sends: Source, receives: Receiver) -> Result<Self, NoModem> {
         let framed = Framed {
             source: sends,
@@ -68,27 +68,27 @@ impl Modem {
         self.pump.rx(samples);
     }
 
-    /// Fills `samples` with what comes next on the line.
+    /// Fills `samples` with the next samples for the line.
     pub fn transmit_samples(&mut self, samples: &mut [i16]) {
         self.pump.tx(samples);
     }
 
-    /// What the receiver last reported.
+    /// Returns the receiver's last report.
     pub fn carrier(&self) -> Carrier {
         self.pump.pipe().carrier
     }
 
-    /// What arrived.
+    /// Returns the receiver of the frames.
     pub fn received(&self) -> &Receiver {
         self.pump.pipe().deframer.sink()
     }
 
-    /// Frames that arrived with a wrong CRC.
+    /// Returns the number of frames received with a wrong CRC.
     pub fn bad_frames(&self) -> u64 {
         self.pump.pipe().deframer.crc_errors()
     }
 
-    /// What is being sent.
+    /// Returns the source of the frames being sent.
     pub fn source(&self) -> &Source {
         &self.pump.pipe().source
     }

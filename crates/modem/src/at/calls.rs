@@ -1,4 +1,4 @@
-//! How calls begin and end, and what is said about it.
+//! The beginning and end of calls, and their result codes.
 
 use punctual_model::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use super::escape::Escape;
 use super::interpreter::{Interpreter, Phase};
 use super::{Compressed, Connection, ErrorControl, Order, Register, ResultCode};
 
-/// So long after a command, a byte does not give it up (V.250 §5.6.1): it may be the line feed
-/// that a terminal sends after each carriage return.
+/// The time after a dial or answer command in which a byte does not abort it (V.250 §5.6.1): the
+/// byte may be the line feed that a terminal sends after each carriage return.
 pub const ABORT_GRACE: Duration = Duration::from_millis(125);
 
-/// A ring that follows the one before by more than this begins another call's count.
+/// A ring that follows the previous one by more than this starts the count of another call.
 pub const RING_MEMORY: Duration = Duration::from_secs(8);
 
 impl Interpreter {
@@ -25,7 +25,7 @@ impl Interpreter {
         }
     }
 
-    /// Rings of the present call; none if the last was too long ago.
+    /// Returns the number of rings of the present call: zero if the last was too long ago.
     pub(super) fn rings(&self, now: Instant) -> u8 {
         match self.last_ring {
             Some(last) if now.saturating_since(last) <= RING_MEMORY => {
@@ -67,7 +67,7 @@ impl Interpreter {
         self.phase = Phase::Online { call, escape: Escape::new(now) };
     }
 
-    /// Intermediate results are suppressed with the final ones (V.250 §6.2.6).
+    /// Writes an intermediate result. These are suppressed with the final ones (V.250 §6.2.6).
     pub(super) fn report(&mut self, text: &str) {
         if !self.settings.quiet {
             self.output.information(text, &self.settings);
@@ -85,12 +85,12 @@ impl Interpreter {
     }
 
     pub(super) fn end(&mut self, code: ResultCode) {
-        // The rest of a command line being typed stays: only the call is gone.
+        // A command line being typed stays: only the call is gone.
         self.phase = Phase::Commands { held: None };
         self.output.result(code, &self.settings);
     }
 
-    /// Two orders wait at most: a hang-up, and what follows it.
+    /// Queues an order for the line. At most two wait: a hang-up and the order after it.
     pub(super) fn order(&mut self, order: Order) {
         if order != Order::HangUp && self.order[0] == Some(Order::HangUp) {
             self.order[1] = Some(order);

@@ -1,4 +1,4 @@
-//! One command of a line, read but not yet carried out (V.250 §5.3, §5.4).
+//! One command of a line, parsed but not yet executed (V.250 §5.3, §5.4).
 
 use punctual_model::Duration;
 
@@ -9,7 +9,7 @@ use super::modulation::Modulation;
 use super::registers::Register;
 use super::settings::{ErrorSelection, Settings, TerminalGone};
 
-/// A command that this modem has, with a value that it takes.
+/// A command of this modem, with a valid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Dial(DialString),
@@ -31,7 +31,7 @@ pub(super) enum Command {
     DialMethod,
     SetRegister(Register, u32),
     ShowRegister(Register),
-    /// The modulation, and whether it is negotiated.
+    /// The modulation, and true if it is negotiated.
     Modulation(Modulation, bool),
     Errors(ErrorSelection),
     ReportErrors(bool),
@@ -40,7 +40,7 @@ pub(super) enum Command {
     ReportCompression(bool),
     /// `+XX?`
     ShowParameter(Parameter),
-    /// `+XX=?`, with its whole answer, which may be none.
+    /// `+XX=?`, with its complete answer, which may be empty.
     Ranges(&'static str),
 }
 
@@ -59,8 +59,8 @@ pub(super) const MODEL: &str = "Punctual soft modem";
 pub(super) const REVISION: &str = env!("CARGO_PKG_VERSION");
 pub(super) const CAPABILITIES: &str = "+GCAP: +MS,+ES,+DS";
 
-/// The next command of `text`, and what follows it; `None` at what this modem does not have.
-/// `settings` say what a comma lasts and what numbers left out stay.
+/// Parses the next command of `text`. Returns it with the rest of the text, or `None` if this modem
+/// does not have it. `settings` give the length of a comma and the values of omitted numbers.
 pub(super) fn next<'a>(text: &'a [u8], settings: &Settings) -> Option<(Command, &'a [u8])> {
     let (&first, rest) = text.split_first()?;
     match first.to_ascii_uppercase() {
@@ -118,7 +118,7 @@ fn ampersand(name: u8, value: u32) -> Option<Command> {
     })
 }
 
-/// `Sn?` and `Sn=v` (V.250 §5.3.2).
+/// Parses `Sn?` and `Sn=v` (V.250 §5.3.2).
 fn register(text: &[u8]) -> Option<(Command, &[u8])> {
     let (which, rest) = number(text);
     let register = Register::numbered(which?)?;
@@ -132,8 +132,8 @@ fn register(text: &[u8]) -> Option<(Command, &[u8])> {
     }
 }
 
-/// The decimal number at the front, if there is one. One that does not fit is the largest, which
-/// no command takes.
+/// Parses the decimal number at the front, if there is one. A number that does not fit becomes the
+/// largest, which no command takes.
 fn number(text: &[u8]) -> (Option<u32>, &[u8]) {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let value = text[..digits].iter().fold(0u32, |value, &digit| {

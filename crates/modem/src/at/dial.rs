@@ -1,20 +1,20 @@
-//! The dial string: what follows `ATD` (V.250 §6.3.1).
+//! The dial string after `ATD` (V.250 §6.3.1).
 //!
-//! | written | means |
+//! | character | meaning |
 //! |---|---|
 //! | `0`–`9` `*` `#` `A`–`D` | a digit |
 //! | `,` | a pause of S8 seconds |
 //! | `W` | wait for dial tone |
 //! | `T`, `P` | tone or pulse from here on |
-//! | space, `-`, `(`, `)`, `.` | nothing: for the reader's eye |
-//! | `@`, `!`, `;`, anything else | ERROR |
+//! | space, `-`, `(`, `)`, `.` | none: for readability |
+//! | `@`, `!`, `;`, any other | ERROR |
 //!
 //! `@` (quiet answer), `!` (hook flash) and `;` (stay in command state) need a telephone on the
-//! line, and there is none: they are refused and not quietly skipped.
+//! line, and there is none: they are refused instead of skipped.
 
 use punctual_model::Duration;
 
-/// The most steps in a dial string.
+/// The largest number of steps in a dial string.
 pub const MAX_STEPS: usize = 64;
 
 /// One step of dialling.
@@ -22,7 +22,7 @@ pub const MAX_STEPS: usize = 64;
 pub enum DialStep {
     /// A digit, as its character in upper case.
     Digit(u8),
-    /// Wait so long.
+    /// Wait for this long.
     Pause(Duration),
     /// Wait for dial tone.
     WaitForTone,
@@ -32,30 +32,30 @@ pub enum DialStep {
     Pulse,
 }
 
-/// Why a dial string was refused.
+/// The reason why a dial string was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
     /// Not a character of the table above.
     #[error("{character:?} at place {place} of the dial string cannot be dialled; leave it out")]
     Character {
-        /// What was found.
+        /// The character found.
         character: char,
-        /// Where, from 0.
+        /// Its position, from 0.
         place: usize,
     },
-    /// Longer than [`MAX_STEPS`].
+    /// More than [`MAX_STEPS`] steps.
     #[error("the dial string has more than {MAX_STEPS} steps; shorten it")]
     TooLong,
 }
 
-/// A dial string that can be dialled; it may be empty.
+/// A valid dial string; it may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialString {
     steps: Vec<DialStep>,
 }
 
 impl DialString {
-    /// Reads the bytes after `ATD`; `comma` is what S8 says.
+    /// Parses the bytes after `ATD`; `comma` is the value of S8.
     pub fn parse(text: &[u8], comma: Duration) -> Result<Self, DialError> {
         let mut steps = Vec::new();
         for (place, &byte) in text.iter().enumerate() {
@@ -76,12 +76,12 @@ impl DialString {
         Ok(Self { steps })
     }
 
-    /// The steps in order.
+    /// Returns the steps in order.
     pub fn steps(&self) -> &[DialStep] {
         &self.steps
     }
 
-    /// The digits alone: the address.
+    /// Iterates over the digits alone: the address.
     pub fn digits(&self) -> impl Iterator<Item = char> + '_ {
         self.steps().iter().filter_map(|step| match step {
             DialStep::Digit(digit) => Some(char::from(*digit)),
@@ -89,7 +89,7 @@ impl DialString {
         })
     }
 
-    /// How long the pauses last together.
+    /// Returns the total length of the pauses.
     pub fn pauses(&self) -> Duration {
         self.steps()
             .iter()

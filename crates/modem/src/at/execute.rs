@@ -1,4 +1,4 @@
-//! Carrying out a command line, one command after the other (V.250 §5.3.1, §5.6).
+//! Executes a command line, one command after the other (V.250 §5.3.1, §5.6).
 
 use punctual_model::Instant;
 
@@ -9,18 +9,18 @@ use super::registers::Register;
 use super::result::ResultCode;
 use super::settings::Settings;
 
-/// How a command ended.
+/// The result of a command.
 enum Done {
-    /// The next may follow.
+    /// The next command may follow.
     Next,
     /// The line ends with this code.
     With(ResultCode),
-    /// The line ends; the call has the answer, later.
+    /// The line ends; the call gives the result code later.
     Later,
 }
 
 impl Interpreter {
-    /// Carries out a whole line. What was set before an ERROR stays set.
+    /// Executes a whole line. Settings made before an ERROR stay.
     pub(super) fn execute(&mut self, now: Instant, body: &[u8]) {
         match self.run(now, body) {
             Done::Next => self.output.result(ResultCode::Ok, &self.settings),
@@ -53,7 +53,7 @@ impl Interpreter {
             Command::Reset => {
                 self.hang_up();
                 self.settings = Settings::default();
-                // Anything after Z on its line is passed over (V.250 §6.1.1).
+                // Anything after Z on its line is ignored (V.250 §6.1.1).
                 return Done::With(ResultCode::Ok);
             }
             Command::Factory => *settings = Settings::default(),
@@ -117,7 +117,7 @@ impl Interpreter {
         }
     }
 
-    /// `O` answers with CONNECT, or NO CARRIER where there is no call (V.250 §6.3.7).
+    /// Executes `O`, which answers with CONNECT, or NO CARRIER if there is no call (V.250 §6.3.7).
     fn back_online(&mut self, now: Instant) -> Done {
         match self.phase {
             Phase::Commands { held: Some(call) } => {

@@ -1,16 +1,16 @@
 //! Commands that begin with `+` (V.250 §5.4): identification (§6.1), `+MS` (§6.4), `+ES` (§6.5),
 //! `+DS` (§6.6), `+DR`, `+ER`, `+MR`.
 //!
-//! `+MS` says the modulation, and with its second number whether V.8 may choose a slower one; left
-//! out, that is 1 where V.8 has a name for it. `+DS` is 0: there is no compression. Both refuse what
-//! they cannot do.
+//! `+MS` sets the modulation. Its second number says whether V.8 may choose a slower one; the
+//! default is 1 if V.8 has a name for the modulation. Values that the modem does not support are
+//! refused.
 
 use super::command::{CAPABILITIES, Command, MODEL, Parameter, REVISION};
 use super::compression::CompressionSelection;
 use super::modulation::Modulation;
 use super::settings::{ErrorSelection, Settings};
 
-/// Reads a command without its `+`; `None` at what this modem does not have.
+/// Parses a command without its `+`; returns `None` if this modem does not have it.
 pub(super) fn parse(text: &str, settings: &Settings) -> Option<Command> {
     let end = text.find(['=', '?']).unwrap_or(text.len());
     let (name, operation) = text.split_at(end);
@@ -54,7 +54,7 @@ fn parameter(name: &str, operation: &str, settings: &Settings) -> Option<Command
             Command::Modulation(modulation, automode)
         }
         Parameter::Errors => {
-            // A number left out stays as it is (V.250 §5.4.3).
+            // An omitted number keeps its value (V.250 §5.4.3).
             let mut numbers = settings.errors.numbers().map(u32::from);
             for number in &mut numbers {
                 match values.next() {
@@ -77,11 +77,11 @@ fn parameter(name: &str, operation: &str, settings: &Settings) -> Option<Command
         Parameter::ReportErrors => Command::ReportErrors(flag(values.next()?)?),
         Parameter::ReportModulation => Command::ReportModulation(flag(values.next()?)?),
     };
-    // A value more than the command takes would be one that nobody obeys.
+    // A surplus value is refused, because it would have no effect.
     values.next().is_none().then_some(command)
 }
 
-/// A decimal number without a sign.
+/// Parses a decimal number without a sign.
 fn decimal(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

@@ -1,4 +1,4 @@
-//! The interpreter: what it takes, what it gives, and when.
+//! The interpreter: its inputs, its outputs and its timers.
 
 use punctual_model::Instant;
 
@@ -8,12 +8,12 @@ use super::line_buffer::{Heard, LineBuffer};
 use super::result::Output;
 use super::{Connection, LineEvent, Order, Register, ResultCode, Settings, TerminalGone};
 
-/// What the terminal's bytes mean.
+/// The meaning of the terminal's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
-    /// Commands; with a call on hold, if there is one.
+    /// Commands, possibly with a call on hold.
     Commands { held: Option<Connection> },
-    /// A call is being made since `since`.
+    /// A call attempt that began at `since`.
     Connecting { since: Instant },
     /// Data.
     Online { call: Connection, escape: Escape },
@@ -37,7 +37,7 @@ impl Default for Interpreter {
 }
 
 impl Interpreter {
-    /// A modem with its factory settings and no call.
+    /// Creates a modem with its factory settings and no call.
     pub fn new() -> Self {
         Self {
             settings: Settings::default(),
@@ -49,7 +49,7 @@ impl Interpreter {
         }
     }
 
-    /// Takes a byte of the terminal; returns it if it is data for the far end.
+    /// Takes a byte from the terminal; returns it if it is data for the far end.
     #[must_use = "a byte returned belongs to the far end"]
     pub fn terminal(&mut self, now: Instant, byte: u8) -> Option<u8> {
         self.handle_timeout(now);
@@ -74,8 +74,8 @@ impl Interpreter {
         }
     }
 
-    /// Takes an event of the line. One that does not fit the state (a second CONNECT, BUSY without
-    /// a call) changes nothing.
+    /// Takes an event of the line. An event that does not fit the state (a second CONNECT, BUSY
+    /// without a call) changes nothing.
     pub fn line(&mut self, now: Instant, event: LineEvent) {
         self.handle_timeout(now);
         match (event, self.phase) {
@@ -92,7 +92,7 @@ impl Interpreter {
         }
     }
 
-    /// The terminal dropped DTR: on a pty, nobody has it open any more.
+    /// Handles a drop of the terminal's DTR: on a pty, that no program has it open any more.
     pub fn terminal_gone(&mut self, now: Instant) {
         self.handle_timeout(now);
         self.buffer.clear();
@@ -100,7 +100,7 @@ impl Interpreter {
             (TerminalGone::Ignored, _) | (_, Phase::Commands { held: None }) => {}
             (TerminalGone::Commands, Phase::Online { call, .. }) => self.hold(call),
             (TerminalGone::Commands, Phase::Commands { .. }) => {}
-            // An attempt has nothing to be kept for.
+            // A call attempt cannot be held.
             (_, Phase::Connecting { .. }) | (TerminalGone::HangsUp, _) => {
                 self.order(Order::HangUp);
                 self.phase = Phase::Commands { held: None };
@@ -109,7 +109,8 @@ impl Interpreter {
         }
     }
 
-    /// When [`Interpreter::handle_timeout`] has something to do, if nothing else happens.
+    /// Returns the time at which [`Interpreter::handle_timeout`] has something to do, if nothing
+    /// else happens.
     pub fn next_timeout(&self) -> Option<Instant> {
         let registers = &self.settings.registers;
         match &self.phase {
@@ -119,7 +120,7 @@ impl Interpreter {
         }
     }
 
-    /// Does what is due at `now`: the end of a guard time, or of S7's patience.
+    /// Does the work due at `now`: the end of a guard time, or of the time in S7.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.next_timeout().is_none_or(|due| now < due) {
             return;
@@ -131,49 +132,50 @@ impl Interpreter {
         }
     }
 
-    /// The next order for the line.
+    /// Returns the next order for the line.
     pub fn next_order(&mut self) -> Option<Order> {
         let order = self.order[0].take();
         self.order.swap(0, 1);
         order
     }
 
-    /// Moves bytes for the terminal to the front of `into`; returns how many.
+    /// Moves bytes for the terminal to the front of `into` and returns their number.
     pub fn take_output(&mut self, into: &mut [u8]) -> usize {
         self.output.take(into)
     }
 
-    /// Whether [`Interpreter::take_output`] has something.
+    /// Returns true if [`Interpreter::take_output`] has bytes.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Bytes left out because a terminal did not read [`OUTPUT_ROOM`](super::OUTPUT_ROOM) bytes before them.
+    /// Returns the number of bytes dropped because the terminal left
+    /// [`OUTPUT_ROOM`](super::OUTPUT_ROOM) bytes unread.
     pub fn output_dropped(&self) -> u64 {
         self.output.dropped()
     }
 
-    /// Whether the terminal and the far end exchange data.
+    /// Returns true if the terminal and the far end exchange data.
     pub fn is_online(&self) -> bool {
         matches!(self.phase, Phase::Online { .. })
     }
 
-    /// Whether there is a call, online or on hold.
+    /// Returns true if there is a call, online or on hold.
     pub fn has_call(&self) -> bool {
         matches!(self.phase, Phase::Online { .. } | Phase::Commands { held: Some(_) })
     }
 
-    /// Whether a call is being made.
+    /// Returns true if a call is being set up.
     pub fn is_connecting(&self) -> bool {
         matches!(self.phase, Phase::Connecting { .. })
     }
 
-    /// Circuit 109 (DCD): on during a call, or always where `&C0` says so.
+    /// Returns circuit 109 (DCD): on during a call, or always with `&C0`.
     pub fn carrier_shown(&self) -> bool {
         self.has_call() || !self.settings.follow_carrier
     }
 
-    /// What commands have set.
+    /// Returns the settings made by commands.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

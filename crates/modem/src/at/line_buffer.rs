@@ -1,19 +1,19 @@
-//! Bytes to command lines: the prefix `AT`, the body, its end, and `A/` (V.250 §5.2).
+//! Assembles bytes into command lines: the prefix `AT`, the body, its end, and `A/` (V.250 §5.2).
 
 use super::registers::Register;
 use super::result::Output;
 use super::settings::Settings;
 
-/// The most characters in the body of a line. V.250 §5.2.1 asks for 40 at least.
+/// The largest number of characters in the body of a line. V.250 §5.2.1 requires at least 40.
 pub const LINE_ROOM: usize = 255;
 
-/// What a byte did.
+/// The effect of a byte.
 pub(super) enum Heard {
-    /// Nothing is complete.
+    /// No line is complete.
     Part,
-    /// A line is, and [`LineBuffer::body`] holds what stood between `AT` and its end.
+    /// A line is complete, and [`LineBuffer::body`] holds the text between `AT` and its end.
     Line,
-    /// A line is, but it was longer than [`LINE_ROOM`].
+    /// A line is complete, but longer than [`LINE_ROOM`].
     TooLong,
 }
 
@@ -21,15 +21,15 @@ pub(super) enum Heard {
 enum Place {
     /// Before a line.
     Outside,
-    /// After an A, upper case or not: T or `/` is to follow in the same case.
+    /// After an A in upper or lower case: T or `/` must follow in the same case.
     Prefix { upper: bool },
     /// In the body.
     Body,
-    /// In a body that was too long: everything up to its end is passed over.
+    /// In a body that is too long: skips everything up to its end.
     TooLong,
 }
 
-/// A line being typed, and the last one for `A/`.
+/// The line being typed, and the last one for `A/`.
 #[derive(Clone, Debug)]
 pub(super) struct LineBuffer {
     place: Place,
@@ -43,17 +43,17 @@ impl Default for LineBuffer {
 }
 
 impl LineBuffer {
-    /// The line last complete, or so far typed.
+    /// Returns the last complete line, or the line typed so far.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Forgets a line being typed; `A/` repeats what of it there was.
+    /// Discards a line being typed; `A/` repeats the part typed so far.
     pub(super) fn clear(&mut self) {
         self.place = Place::Outside;
     }
 
-    /// Takes a byte of the terminal, and echoes it where E says so.
+    /// Takes a byte from the terminal, and echoes it if E is set.
     pub(super) fn byte(&mut self, byte: u8, settings: &Settings, output: &mut Output) -> Heard {
         // The eighth bit may be a parity bit, and no command needs it (V.250 §5.1).
         let byte = byte & 0x7f;
@@ -97,7 +97,8 @@ impl LineBuffer {
         Heard::Part
     }
 
-    /// Control characters are not part of a line (V.250 §5.2.2), and so a line feed does no harm.
+    /// Appends a byte. Control characters are not part of a line (V.250 §5.2.2), so a line feed
+    /// does no harm.
     fn append(&mut self, byte: u8) {
         if byte < b' ' || byte == 0x7f {
             return;
@@ -109,7 +110,7 @@ impl LineBuffer {
         }
     }
 
-    /// The prefix stays (V.250 §6.2.3).
+    /// Removes the last character. The prefix stays (V.250 §6.2.3).
     fn take_back(&mut self, editing: u8, settings: &Settings, output: &mut Output) {
         if self.body.pop().is_some() && settings.echo {
             output.put(&[editing, b' ', editing]);

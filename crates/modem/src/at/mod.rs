@@ -1,21 +1,21 @@
 //! A Hayes modem as its terminal sees it: commands in, result codes out (ITU-T V.250).
 //!
-//! Pure: [`Interpreter`] takes bytes of the terminal and events of the line with the instant at
-//! which they came, and gives bytes for the terminal and [`Order`]s for the line. It reads no
-//! clock and knows neither samples nor ttys.
+//! Pure: [`Interpreter`] takes the terminal's bytes and the line's events, each with the instant at
+//! which it came, and gives bytes for the terminal and [`Order`]s for the line. It reads no clock
+//! and knows neither samples nor ttys.
 //!
-//! | state | bytes of the terminal are | left by |
+//! | state | bytes from the terminal are | left by |
 //! |---|---|---|
 //! | commands, no call | command lines | `D`, `A`, a ring that S0 answers |
-//! | connecting | a wish to give up (§5.6.1), from 125 ms after the command on | CONNECT, a failure, S7 |
+//! | connecting | an abort (§5.6.1), from 125 ms after the command on | CONNECT, a failure, S7 |
 //! | online | data, and watched for the [`escape`] | the escape, DTR, the end of the call |
 //! | commands, call on hold | command lines | `O`, `H`, `Z`, the end of the call |
 //!
 //! # Order of calls
-//! Give every byte to [`Interpreter::terminal`] and every event to [`Interpreter::line`] in the
-//! order of time; call [`Interpreter::handle_timeout`] when [`Interpreter::next_timeout`] passes
-//! (both others do it first by themselves). After each of them take [`Interpreter::next_order`]
-//! until there is none, and write [`Interpreter::take_output`] to the terminal before any data of
+//! Give every byte to [`Interpreter::terminal`] and every event to [`Interpreter::line`] in order
+//! of time. Call [`Interpreter::handle_timeout`] when [`Interpreter::next_timeout`] passes (the
+//! other two do it first by themselves). After each of these calls take [`Interpreter::next_order`]
+//! until there is none, and write [`Interpreter::take_output`] to the terminal before any data from
 //! the line.
 //!
 //! # Example
@@ -58,30 +58,30 @@ pub use settings::{
     ErrorControl, ErrorSelection, Fallback, OriginatorRequest, Settings, TerminalGone,
 };
 
-/// What the line is to do.
+/// An order to the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Call that number; report [`LineEvent::Connected`] or why not.
+    /// Call that number; report [`LineEvent::Connected`] or the reason for failure.
     Dial(DialString),
-    /// Answer the call that comes in, or listen for a calling modem.
+    /// Answer the incoming call, or listen for a calling modem.
     Answer,
-    /// End the call, or the attempt. Nothing is to be reported.
+    /// End the call, or the attempt. No report is expected.
     HangUp,
 }
 
-/// What happens on the line.
+/// An event of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEvent {
-    /// One ring of a call that comes in.
+    /// One ring of an incoming call.
     Ring,
-    /// The call ordered came about: data flows.
+    /// The ordered call is connected: data flows.
     Connected(Connection),
-    /// The call ordered fails: engaged.
+    /// The ordered call failed: the far end is busy.
     Busy,
-    /// The call ordered fails: no dial tone.
+    /// The ordered call failed: no dial tone.
     NoDialtone,
-    /// The call ordered fails: nobody answers.
+    /// The ordered call failed: no answer.
     NoAnswer,
-    /// The call, or the attempt, is over: no carrier, or the far end hung up.
+    /// The call or the attempt is over: no carrier, or the far end hung up.
     Lost,
 }

@@ -1,8 +1,8 @@
-//! Modulations by their names.
+//! The modulations and their names.
 
 use crate::modem::Role;
 
-/// How bits become sound.
+/// A modulation: the coding of bits as sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Modulation {
     /// ITU-T V.21: 300 bit/s both ways.
@@ -17,10 +17,10 @@ pub enum Modulation {
 }
 
 impl Modulation {
-    /// All of them.
+    /// All modulations.
     pub const ALL: [Self; 4] = [Self::V21, Self::V23, Self::Bell103, Self::V22bis];
 
-    /// Its name in `AT+MS` (V.250 §6.4.1).
+    /// Returns the name in `AT+MS` (V.250 §6.4.1).
     pub fn name(self) -> &'static str {
         match self {
             Self::V21 => "V21",
@@ -30,24 +30,24 @@ impl Modulation {
         }
     }
 
-    /// The modulation of that name, in any case.
+    /// Returns the modulation with that name, in any case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|modulation| modulation.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether V.8 has a name for it.
+    /// Returns true if V.8 has a name for the modulation.
     pub fn is_negotiable(self) -> bool {
         self != Self::Bell103
     }
 
-    /// What an end that prefers this one negotiates about: this and those slower than it, the
-    /// fastest first.
+    /// Returns the modulations that an end which prefers this one offers: this and those slower
+    /// than it, the fastest first.
     pub fn offers(self) -> impl Iterator<Item = Self> {
         let fastest_first = [Self::V22bis, Self::V23, Self::V21];
         fastest_first.into_iter().skip_while(move |&modulation| modulation != self)
     }
 
-    /// Bit/s that the calling and the answering end send.
+    /// Returns the bit/s that the calling and the answering end send.
     pub fn rates(self) -> (u32, u32) {
         match self {
             Self::V21 | Self::Bell103 => (300, 300),
@@ -56,7 +56,7 @@ impl Modulation {
         }
     }
 
-    /// Bit/s that the end of that role sends and receives.
+    /// Returns the bit/s that the end with that role sends and receives.
     pub fn rates_of(self, role: Role) -> (u32, u32) {
         let (by_caller, by_answerer) = self.rates();
         match role {

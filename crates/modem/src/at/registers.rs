@@ -1,16 +1,16 @@
-//! The S registers: numbers of a modem, each with its range (V.250 §6.2, §6.3; S1 and S2, S9 and
-//! S12 are Hayes's).
+//! The S registers: numeric parameters of a modem, each with its range (V.250 §6.2, §6.3; S1 and
+//! S2, S9 and S12 are Hayes's).
 //!
-//! Only registers that something obeys are there; all others are an ERROR, to read and to write.
+//! Only registers that have an effect exist; reading or writing any other is an ERROR.
 
 use punctual_model::Duration;
 
-/// One S register that exists.
+/// An S register that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
-    /// S0: answer after so many rings; 0 is never (V.250 §6.3.8).
+    /// S0: answer after this number of rings; 0 is never (V.250 §6.3.8).
     AutoAnswer,
-    /// S1: rings counted of the present incoming call. Can be read only.
+    /// S1: rings of the present incoming call. Read-only.
     Rings,
     /// S2: the escape character; above 127 there is no escape.
     Escape,
@@ -18,7 +18,7 @@ pub enum Register {
     Terminator,
     /// S4: follows S3 in responses (V.250 §6.2.2).
     Formatter,
-    /// S5: takes back a character (V.250 §6.2.3).
+    /// S5: deletes a character (V.250 §6.2.3).
     Editing,
     /// S6: seconds before blind dialling (V.250 §6.3.9).
     BlindDial,
@@ -51,24 +51,24 @@ const TABLE: [(Register, u8, u8, u8, u8); 12] = [
 ];
 
 impl Register {
-    /// The register of number `n`, as in `ATSn?`.
+    /// Returns the register with number `n`, as in `ATSn?`.
     pub fn numbered(n: u32) -> Option<Self> {
         TABLE.iter().find(|row| u32::from(row.1) == n).map(|row| row.0)
     }
 }
 
-/// Why a register keeps its value.
+/// The reason why a register cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// It counts by itself.
+    /// The register is read-only.
     #[error("S1 counts rings and cannot be written; read it with S1?")]
     ReadOnly,
-    /// Outside its range.
+    /// The value is outside the register's range.
     #[error("S{number} takes {min} to {max}, not {value}")]
     Range {
         /// The register's number.
         number: u8,
-        /// The value asked for.
+        /// The value requested.
         value: u32,
         /// The smallest value it takes.
         min: u8,
@@ -84,14 +84,14 @@ pub struct Registers {
 }
 
 impl Default for Registers {
-    /// The factory values.
+    /// Returns the factory values.
     fn default() -> Self {
         Self { values: TABLE.map(|row| row.4) }
     }
 }
 
 impl Registers {
-    /// What `register` holds.
+    /// Returns the value of `register`.
     pub fn get(&self, register: Register) -> u8 {
         self.values[register as usize]
     }
@@ -111,32 +111,32 @@ impl Registers {
         }
     }
 
-    /// Counts rings: the modem itself writes S1.
+    /// Writes S1, which counts rings; only the modem itself does.
     pub(super) fn set_rings(&mut self, rings: u8) {
         self.values[Register::Rings as usize] = rings;
     }
 
-    /// Each register's number and value, for `AT&V`.
+    /// Iterates over the registers' numbers and values, for `AT&V`.
     pub fn all(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
         TABLE.iter().zip(self.values).map(|(row, value)| (row.1, value))
     }
 
-    /// S12 as a length of time.
+    /// Returns S12 as a duration.
     pub fn guard(&self) -> Duration {
         Duration::from_millis(20 * u64::from(self.get(Register::Guard)))
     }
 
-    /// S7 as a length of time.
+    /// Returns S7 as a duration.
     pub fn completion(&self) -> Duration {
         Duration::from_secs(u64::from(self.get(Register::Completion)))
     }
 
-    /// S9 as a length of time.
+    /// Returns S9 as a duration.
     pub fn carrier_detect(&self) -> Duration {
         Duration::from_millis(100 * u64::from(self.get(Register::CarrierDetect)))
     }
 
-    /// S10 as a length of time.
+    /// Returns S10 as a duration.
     pub fn carrier_loss(&self) -> Duration {
         Duration::from_millis(100 * u64::from(self.get(Register::CarrierLoss)))
     }

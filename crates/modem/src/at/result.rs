@@ -1,4 +1,4 @@
-//! What the modem says: result codes in words and in numbers (V.250 §5.7 and Table 1).
+//! Responses to the terminal: result codes in words and in numbers (V.250 §5.7 and Table 1).
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use super::modulation::Modulation;
 use super::registers::{Register, Registers};
 use super::settings::{ErrorControl, Settings};
 
-/// The most bytes that wait for a terminal that does not read.
+/// The largest number of bytes that wait for a terminal that does not read.
 pub const OUTPUT_ROOM: usize = 4_096;
 
-/// What a call that came about is like.
+/// The properties of a connected call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The modulation in use.
@@ -19,35 +19,35 @@ pub struct Connection {
     pub transmit_rate: u32,
     /// Bit/s that this end receives.
     pub receive_rate: u32,
-    /// Whether errors are corrected.
+    /// The error control in use.
     pub error_control: ErrorControl,
-    /// What is compressed.
+    /// The directions that are compressed.
     pub compression: Compressed,
 }
 
 /// A final or unsolicited result code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultCode {
-    /// The line was carried out.
+    /// The command line was executed.
     Ok,
     /// Data flows from here on.
     Connect(Connection),
-    /// A call comes in.
+    /// An incoming call rings.
     Ring,
-    /// No call, or no longer one.
+    /// The call could not be connected, or is over.
     NoCarrier,
-    /// The line was not understood, or only in part carried out.
+    /// The line was not understood, or executed only in part.
     Error,
-    /// Nobody gave a dial tone.
+    /// There was no dial tone.
     NoDialtone,
-    /// The far end is engaged.
+    /// The far end is busy.
     Busy,
     /// The far end rings and does not answer.
     NoAnswer,
 }
 
 impl ResultCode {
-    /// In words; `x` is the X parameter, which says how much may be told (V.250 §6.2.7).
+    /// Returns the code in words; `x` is the X parameter, which limits the detail (V.250 §6.2.7).
     pub(super) fn words(self, x: u8) -> String {
         match self.seen_through(x) {
             Self::Ok => "OK".into(),
@@ -71,8 +71,8 @@ impl ResultCode {
         }
     }
 
-    /// In a number. Those of the speeds are not V.250's, which leaves them to the maker, but the
-    /// ones that clients know: 10 for 2400, 22 and 23 for the two ends of V.23.
+    /// Returns the code as a number. V.250 leaves the numbers of the speeds to the manufacturer;
+    /// these are the ones that clients know: 10 for 2400, 22 and 23 for the two ends of V.23.
     pub(super) fn number(self, x: u8) -> u8 {
         match self.seen_through(x) {
             Self::Ok => 0,
@@ -95,7 +95,8 @@ impl ResultCode {
         }
     }
 
-    /// A modem told not to look for dial tone (X0, X1, X3) or for busy (X0, X1, X2) has not seen it.
+    /// Returns the code that X allows: without dial tone detection (X0, X1, X3) or busy detection
+    /// (X0, X1, X2) it is NO CARRIER.
     fn seen_through(self, x: u8) -> Self {
         match self {
             Self::NoDialtone if !matches!(x, 2 | 4) => Self::NoCarrier,
@@ -105,7 +106,8 @@ impl ResultCode {
     }
 }
 
-/// Bytes on their way to the terminal, bounded: what finds no room is left out whole and counted.
+/// Bytes on their way to the terminal, bounded. A text that does not fit is dropped as a whole and
+/// counted.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     bytes: VecDeque<u8>,
@@ -141,7 +143,8 @@ impl Output {
         }
     }
 
-    /// A result code in the form that V asks for, unless Q asks for none (V.250 §5.7.1, §6.2.6).
+    /// Writes a result code in the form that V selects, unless Q suppresses it (V.250 §5.7.1,
+    /// §6.2.6).
     pub(super) fn result(&mut self, code: ResultCode, settings: &Settings) {
         if settings.quiet {
             return;
@@ -154,7 +157,7 @@ impl Output {
         }
     }
 
-    /// Information text: never suppressed, and in words whatever V says (V.250 §5.7.1).
+    /// Writes information text: never suppressed, and in words whatever V says (V.250 §5.7.1).
     pub(super) fn information(&mut self, text: &str, settings: &Settings) {
         let (cr, lf) = ends(&settings.registers);
         let before: &[u8] = if settings.verbose { &[cr, lf] } else { &[] };

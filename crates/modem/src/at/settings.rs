@@ -1,51 +1,52 @@
-//! What commands set: parameters of the modem beside the S registers.
+//! The settings that commands make, apart from the S registers.
 
 use super::compression::CompressionSelection;
 use super::modulation::Modulation;
 use super::registers::Registers;
 
-/// Whether errors of a call are corrected.
+/// The error control of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorControl {
-    /// Characters with start and stop bits: what the line garbles arrives garbled.
+    /// Characters with start and stop bits: errors on the line reach the terminal.
     None,
     /// V.42's LAPM.
     Lapm,
 }
 
-/// What to do when the far end does not correct errors.
+/// The action if the far end does not correct errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// Go on without.
+    /// Continue without error control.
     Allowed,
     /// Hang up.
     Refused,
 }
 
-/// How the calling end begins (`+ES`, first number; V.250 §6.5.1).
+/// The way the calling end begins (`+ES`, first number; V.250 §6.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginatorRequest {
     /// 1: no error control.
     Buffered,
-    /// 2: LAPM at once, without asking whether the far end has it.
+    /// 2: LAPM at once, without detection.
     LapmDirect,
-    /// 3: ask first.
+    /// 3: detect first.
     LapmDetected,
 }
 
-/// `+ES`: error control, for calls made and for calls answered.
+/// `+ES`: error control, for outgoing and for answered calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorSelection {
-    /// How a call made begins.
+    /// The way an outgoing call begins.
     pub request: OriginatorRequest,
-    /// What a call made does without error control.
+    /// The action of an outgoing call without error control.
     pub originator: Fallback,
-    /// What a call answered does: `None` never corrects errors.
+    /// The action of an answered call: `None` never corrects errors.
     pub answerer: Option<Fallback>,
 }
 
 impl ErrorSelection {
-    /// From the three numbers of `+ES`; `None` for values that this modem does not have.
+    /// Converts the three numbers of `+ES`; returns `None` for values that this modem does not
+    /// support.
     pub(super) fn from_numbers(request: u32, originator: u32, answerer: u32) -> Option<Self> {
         Some(Self {
             request: match request {
@@ -68,7 +69,7 @@ impl ErrorSelection {
         })
     }
 
-    /// The three numbers of `+ES`.
+    /// Returns the three numbers of `+ES`.
     pub fn numbers(self) -> [u8; 3] {
         [
             match self.request {
@@ -87,7 +88,7 @@ impl ErrorSelection {
 }
 
 impl Default for ErrorSelection {
-    /// `+ES=3,0,2`: correct errors where the far end can.
+    /// Returns `+ES=3,0,2`: correct errors if the far end can.
     fn default() -> Self {
         Self {
             request: OriginatorRequest::LapmDetected,
@@ -97,56 +98,56 @@ impl Default for ErrorSelection {
     }
 }
 
-/// What the terminal's DTR (circuit 108) does when it drops (`&D`, V.250 §6.2.9).
+/// The action when the terminal's DTR (circuit 108) drops (`&D`, V.250 §6.2.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminalGone {
-    /// 0: nothing.
+    /// 0: none.
     Ignored,
-    /// 1: back to commands, the call stays.
+    /// 1: back to commands; the call stays.
     Commands,
     /// 2: hang up.
     HangsUp,
 }
 
-/// Everything that commands set.
+/// All settings that commands make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// E: what the terminal sends comes back.
+    /// E: echo the terminal's bytes.
     pub echo: bool,
     /// V: result codes in words.
     pub verbose: bool,
     /// Q: no result codes.
     pub quiet: bool,
-    /// X, 0 to 4: how much result codes tell.
+    /// X, 0 to 4: the detail of result codes.
     pub x: u8,
-    /// L, 0 to 3, and M, 0 to 2: kept and shown. There is no speaker, so all of them are silence.
+    /// L, 0 to 3, and M, 0 to 2: stored and shown. There is no speaker, so they have no effect.
     pub loudness: u8,
     /// See [`Settings::loudness`].
     pub monitor: u8,
-    /// &C: whether circuit 109 follows the carrier; else it is always on.
+    /// &C: true if circuit 109 follows the carrier; otherwise it is always on.
     pub follow_carrier: bool,
     /// &D.
     pub terminal_gone: TerminalGone,
-    /// +MS: the modulation; the fastest, where it is negotiated.
+    /// +MS: the modulation; the fastest one if it is negotiated.
     pub modulation: Modulation,
-    /// +MS, second number: whether V.8 chooses among it and those slower than it.
+    /// +MS, second number: true if V.8 chooses among this modulation and slower ones.
     pub automode: bool,
     /// +ES.
     pub errors: ErrorSelection,
     /// +DS.
     pub compression: CompressionSelection,
-    /// +DR: say before CONNECT whether data is compressed.
+    /// +DR: report before CONNECT whether data is compressed.
     pub report_compression: bool,
-    /// +ER: say before CONNECT whether errors are corrected.
+    /// +ER: report before CONNECT whether errors are corrected.
     pub report_errors: bool,
-    /// +MR: say before CONNECT which modulation and rates are in use.
+    /// +MR: report before CONNECT which modulation and rates are in use.
     pub report_modulation: bool,
     /// S.
     pub registers: Registers,
 }
 
 impl Default for Settings {
-    /// The factory settings.
+    /// Returns the factory settings.
     fn default() -> Self {
         Self {
             echo: true,
@@ -170,7 +171,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What `AT&V` shows.
+    /// Returns the text that `AT&V` shows.
     pub(super) fn show(&self) -> String {
         use core::fmt::Write;
         let flag = u8::from;

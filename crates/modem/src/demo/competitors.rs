@@ -1,4 +1,4 @@
-//! The competition: ordinary threads that never sleep, on every CPU.
+//! The competing load: ordinary threads that never sleep, on every CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use punctual_linux::thread;
 
 use super::Error;
 
-/// Bytes of stack a spinner gets.
+/// Bytes of stack of each spinner.
 const STACK: usize = 64 << 10;
 
-/// Spinning threads at normal priority, some pinned to each CPU. Dropping it ends them.
+/// Spinning threads at normal priority, the same number pinned to each CPU. Dropping it ends them.
 pub struct Competitors {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -26,14 +26,14 @@ impl Competitors {
             for _ in 0..per_cpu {
                 let stop = Arc::clone(&competitors.stop);
                 let spin = move || {
-                    // Where pinning is not allowed, the load balancer spreads them.
+                    // If pinning is not allowed, the load balancer spreads the threads.
                     let _ = thread::pin_to(cpu);
                     while !stop.load(Ordering::Relaxed) {
                         std::hint::spin_loop();
                     }
                 };
                 let builder = std::thread::Builder::new().name("competitor".into());
-                // Their stacks are locked with all other memory, and a spinner needs none.
+                // The stacks are locked with all other memory, and a spinner needs little.
                 let started = builder.stack_size(STACK).spawn(spin);
                 let made = competitors.threads.len();
                 competitors.threads.push(started.map_err(|why| Error::Competitors {

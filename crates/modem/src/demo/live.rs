@@ -19,41 +19,42 @@ use super::watched::Watched;
 use super::{Error, Options, Progress, driver, every_8_ms};
 use crate::{Bank, BankConfig};
 
-/// A virtual CPU stands still for milliseconds, which is not the handler's fault: put aside for that,
-/// among threads that spin, it would not come back in time for the call.
+/// The overrun allowed before demotion. A hypervisor can stop a virtual CPU for milliseconds, which
+/// is not the handler's fault; a driver demoted for that would compete with spinning threads and
+/// not come back in time for the call.
 const GRACE: Duration = Duration::from_millis(5);
 
-/// The time a line is promised to take, over what it was measured to take on average. Its worst
-/// is what counts, and a noisy host needs more.
+/// The ratio of the time promised for a line to its measured average. The worst case counts, and a
+/// noisy host needs more.
 const MARGIN: u64 = 2;
 
-/// The budget every 8 ms. A job takes some 2 ms and must fit in one budget with room: the kernel
-/// takes what a job overruns from the budgets to come, so that 2 ms would keep it in debt. (The
+/// The budget in every 8 ms. A job takes some 2 ms and must fit into one budget with room to spare:
+/// the kernel deducts an overrun from later budgets, so 2 ms would keep the driver in debt. (The
 /// paper's job took 1.84 ms of 2.)
 const RESERVED_MS: u64 = 3;
 
-/// For making the bank, before its first sample.
+/// The time to create the bank before its first sample.
 const LEAD_IN: Duration = Duration::from_millis(500);
 
-/// How often the progress is told and the trace drained.
+/// The interval at which progress is reported and the trace is drained.
 const TELL: Duration = Duration::from_millis(200);
 
-/// Runs the call in each context, one after the other, among the competitors.
+/// Runs the call in each context, one after the other, beside the competitors.
 pub fn run(
     options: &Options,
     traced: &mut Traced,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Report, Error> {
     let reservation = every_8_ms(RESERVED_MS);
-    // Known before minutes of calls, and not after.
+    // Refuse here, not after minutes of calls.
     for class in [
         Class::Fifo { priority: callback::PRIORITY },
         Class::Deadline { reservation, reset_on_fork: true },
     ] {
         sched::try_out(class).map_err(StartError::from)?;
     }
-    // A page fault is a disk access in the middle of a job. Where locking is not allowed the call
-    // runs without: `punctual doctor` says what to do about it.
+    // A page fault is a disk access in the middle of a job. If locking is not allowed, the call
+    // runs without it: `punctual doctor` says what to do about it.
     let _locked = memory::lock_all();
     tell(Progress {
         what: "measuring what a line costs",
@@ -95,7 +96,7 @@ fn call(
     traced: &mut Traced,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Row, Error> {
-    // A reservation holds what is used on average; the margin for the worst case is its slack.
+    // A reservation covers the average use; the margin for the worst case is its slack.
     let upcall = match placement {
         Placement::Reserved(_) => driver(upcall.batch().get(), time_per_line)?,
         Placement::Ordinary | Placement::Upcalls | Placement::Granted => upcall.clone(),
@@ -109,14 +110,15 @@ fn call(
     let watched = Watched::new(bank);
     let delivered = watched.delivered.clone();
 
-    // Nobody looks before the end.
+    // The events are not read before the end.
     let upcalls = Upcalls::new(placement, HostProfile::ideal(1));
     let mut upcalls = upcalls.with_event_room(1 << 16);
     if placement != Placement::Ordinary {
         upcalls = upcalls.with_grace(GRACE);
     }
     upcalls.create(upcall, watched)?;
-    // Only now: among them, an ordinary thread would be late to make the bank.
+    // Start the competitors only now: beside them, an ordinary thread would create the bank too
+    // late.
     let _competitors = Competitors::start(options.competitors_per_cpu)?;
     let stolen_before = host::stolen();
     let callback = Callback::start(Duration::from_millis(1))?;

@@ -1,6 +1,6 @@
-//! The call in virtual time: the same driver, its processor time charged by a cost model.
+//! The call in virtual time: the same driver, with its processor time charged by a cost model.
 //!
-//! A second of computing for minutes of calls, and the same bytes on each run with the same seed.
+//! Minutes of calls take a second to compute, and each run with the same seed gives the same bytes.
 
 use punctual_model::{Duration, Instant, Service, Task};
 use punctual_sim::cpu::{Cpu, Supply};
@@ -12,14 +12,14 @@ use super::traced::Traced;
 use super::{Error, Options, driver, every_8_ms};
 use crate::{Bank, BankConfig, SAMPLES_PER_PERIOD};
 
-/// Lines that are really computed. What they are charged makes up for the rest of a bank.
+/// Lines that are really computed. The charge per line makes up for the rest of a bank.
 const LINES: u32 = 4;
 
-/// What one job of the driver is charged: the paper's 1.84 ms every 12.5 ms (soft modem study,
+/// The charge for one job of the driver: the paper's 1.84 ms every 12.5 ms (soft modem study,
 /// §6.6).
 pub const TIME_PER_JOB: Service = Service::from_micros(1_840);
 
-/// How long the model of a fair scheduler lets a thread run: Linux's default slice on few CPUs.
+/// The slice of the fair scheduler's model: Linux's default on few CPUs.
 const SLICE: Duration = Duration::from_millis(3);
 
 /// Runs the call in the contexts of [`super::live`] and under a reservation that is too small.
@@ -27,8 +27,8 @@ const SLICE: Duration = Duration::from_millis(3);
 /// Its events go to `traced` too.
 pub fn run_traced(options: &Options, traced: &mut Traced) -> Result<Report, Error> {
     let competitors = options.competitors_per_cpu as u32;
-    // 2 ms every 8 ms is enough, 1 ms every 8 ms is 12.5 %: the paper's modem worked under the one
-    // and did not connect under the other (Tables 2 and 3).
+    // 2 ms every 8 ms is enough; 1 ms every 8 ms is 12.5 %. The paper's modem worked under the
+    // former and did not connect under the latter (Tables 2 and 3).
     let (enough, too_little) = (every_8_ms(2), every_8_ms(1));
     let contexts = [
         ("ordinary thread".to_owned(), false, Supply::Fair { competitors, slice: SLICE }),
@@ -55,12 +55,12 @@ pub fn run_traced(options: &Options, traced: &mut Traced) -> Result<Report, Erro
     })
 }
 
-/// The same without a trace.
+/// Runs the same without a trace.
 pub fn run(options: &Options) -> Result<Report, Error> {
     run_traced(options, &mut Traced::default())
 }
 
-/// One call with so much CPU; also the file as it arrived.
+/// Runs one call with the given CPU supply. Returns its row and the file as it arrived.
 pub fn call(context: String, supply: Supply, options: &Options) -> Result<(Row, Vec<u8>), Error> {
     call_traced(context, supply, options, &mut Traced::default())
 }
@@ -80,8 +80,8 @@ fn call_traced(
     traced.call(&context, &driver)?;
     let bank = Bank::new(BankConfig::new(LINES, options.file.clone(), options.seed, start))?;
     let mut handlers = [bank];
-    // Signal processing takes time by the sample: a driver that comes late has more to do, one that
-    // catches up with jobs whose samples it has already served has nothing.
+    // Signal processing takes time by the sample: a late driver has more to do, and one that
+    // catches up with jobs whose samples it has already served has nothing to do.
     let time_per_sample = time_per_line / SAMPLES_PER_PERIOD as u64;
     let service = |bank: &Bank, _| time_per_sample * bank.samples_served() as u64;
     let mut cpu = Cpu::new(supply, start);
@@ -96,7 +96,7 @@ fn call_traced(
     Ok((row, bank.file_received().to_vec()))
 }
 
-/// Events are summed up and kept.
+/// A sink that sums events up and keeps them.
 struct Both {
     summary: Summary,
     events: Vec<Event>,

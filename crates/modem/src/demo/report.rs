@@ -1,4 +1,4 @@
-//! What a call amounted to.
+//! The results of the calls.
 
 use punctual_model::Instant;
 use punctual_trace::{Summary, Times};
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::Bank;
 
-/// One run of the experiment.
+/// The result of one run of the demonstration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// `live` or `virtual`.
     pub time: &'static str,
-    /// What drew the noise.
+    /// The seed of the noise.
     pub seed: u64,
-    /// How long each call lasted.
+    /// The length of each call.
     pub seconds: f64,
     /// Bytes in the file.
     pub file_bytes: usize,
@@ -23,58 +23,58 @@ pub struct Report {
     pub time_per_line_ns: u64,
     /// Spinning threads in all.
     pub competitors: usize,
-    /// One a context.
+    /// One row for each context.
     pub rows: Vec<Row>,
 }
 
 /// One call in one context.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The context in words.
+    /// The name of the context.
     pub context: String,
-    /// Whether this context promises the driver its CPU.
+    /// True if this context promises the driver its CPU.
     pub promised: bool,
-    /// Bytes of the file that arrived and are the original's.
+    /// Bytes of the file that arrived and equal the original.
     pub bytes_intact: usize,
     /// Samples of all lines that no driver ever read.
     pub samples_lost: u64,
-    /// The most samples that waited on any line when the driver came.
+    /// The largest number of samples that waited on any line when the driver came.
     pub most_samples_pending: u64,
     /// Lines that still delivered at the end.
     pub lines_delivering: u32,
-    /// Samples of all lines that the line heard twice, because none was written in time.
+    /// Samples that any line received twice, because none was written in time.
     pub stale_samples: u64,
-    /// Jobs of the driver that were released.
+    /// Released jobs of the driver.
     pub jobs_released: u64,
-    /// Those of them that were completed.
+    /// Completed jobs of the driver.
     pub jobs: u64,
-    /// Those completed after their deadline, or not by the end though it had passed.
+    /// Jobs completed after their deadline, or incomplete at the end although it had passed.
     pub late_jobs: u64,
     /// The driver's share of one CPU, in percent; absent in virtual time.
     pub cpu_percent: Option<f64>,
-    /// From release to first instruction of the driver's jobs.
+    /// The times from release to first instruction of the driver's jobs.
     pub wakeup_latency: Option<Quantiles>,
-    /// The same of a coexisting 1 ms callback at top priority; absent in virtual time.
+    /// The same for a coexisting 1 ms callback at top priority; absent in virtual time.
     pub callback_wakeup_latency: Option<Quantiles>,
     /// Processor time that a hypervisor took from all CPUs meanwhile; absent in virtual time.
     pub stolen_ms: Option<u64>,
-    /// Events that did not fit the trace; zero or the row is incomplete.
+    /// Events that did not fit into the trace. Unless it is zero the row is incomplete.
     pub events_lost: u64,
 }
 
-/// The three numbers people look at.
+/// The three quantiles of a distribution that a report shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Quantiles {
-    /// Half are at most this.
+    /// The median.
     pub p50_ns: u64,
-    /// 99 in a hundred are at most this.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// None is more than this.
+    /// The maximum.
     pub max_ns: u64,
 }
 
 impl Quantiles {
-    /// Of what was counted; `None` if nothing was.
+    /// Returns the quantiles of `times`, or `None` if there are none.
     pub fn of(times: &Times) -> Option<Self> {
         Some(Self {
             p50_ns: times.percentile(50.0)?.as_nanos(),
@@ -85,13 +85,13 @@ impl Quantiles {
 }
 
 impl Row {
-    /// Whether the driver was promised its CPU and did not get it: the line lost samples, or we
-    /// cannot tell because events were lost.
+    /// Returns true if the driver was promised its CPU and did not get it: the line lost samples,
+    /// or lost events leave the question open.
     pub fn breaks_its_promise(&self) -> bool {
         self.promised && (self.samples_lost + self.stale_samples + self.events_lost) > 0
     }
 
-    /// The row of a call that ended at `end`; `summary` is of the driver's task alone.
+    /// Builds the row of a call that ended at `end`; `summary` covers only the driver's task.
     pub(crate) fn of(context: String, bank: &Bank, end: Instant, summary: &Summary) -> Self {
         let stats = bank.stats(end);
         let driver = &summary.tasks()[0];

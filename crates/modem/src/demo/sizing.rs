@@ -1,7 +1,8 @@
-//! How many lines make the driver need a given part of a CPU.
+//! Finds the number of lines at which the driver needs a given part of a CPU.
 //!
-//! Measured as the driver will run: as an upcall, once a period, with the competitors there, so
-//! that the caches are as cold as they will be. (Back to back a line costs a fraction of that.)
+//! The driver is measured as it will run: as an upcall, once a period, beside the competitors, so
+//! that the caches are as cold as they will be. (Served back to back, a line costs a fraction of
+//! that.)
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service};
@@ -11,32 +12,32 @@ use super::competitors::Competitors;
 use super::{Error, Options, SHARE_PPM, driver};
 use crate::{Bank, BankConfig, PERIOD};
 
-/// Line time before the measurement: connected and in full use.
+/// Line time before the measurement, so that the lines are connected and in full use.
 const LEAD: Duration = Duration::from_secs(6);
 
-/// How long computing that may take: a line second costs well below a millisecond.
+/// The time allowed to compute the lead: a second of a line costs well below a millisecond.
 const LEAD_TIME: Duration = Duration::from_millis(1_500);
 
-/// How long one measurement lasts.
+/// The length of one measurement.
 const MEASURE: Duration = Duration::from_millis(1_500);
 
-/// The bank measured first, unless this host is too slow for its lead.
+/// The size of the first bank measured, unless this host is too slow for its lead.
 const FIRST_GUESS: u32 = 64;
 
-/// The most lines we would make: some 100 KiB each.
+/// The largest bank: a line takes some 100 KiB.
 const MOST: u32 = 4_000;
 
-/// A bank and what a line of it costs.
+/// The size of a bank and the cost of one of its lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizing {
     /// Lines that together need [`SHARE_PPM`] of a CPU.
     pub lines: u32,
-    /// Processor time of one line's service, on average.
+    /// The average processor time of one line's service.
     pub time_per_line: Service,
 }
 
-/// Finds the bank: measures a small one, and again the one that follows from it, because a larger
-/// bank has colder caches.
+/// Finds the size of the bank. Measures a small bank first, then the bank that follows from the
+/// result, because a larger bank has colder caches.
 pub fn find(options: &Options) -> Result<Sizing, Error> {
     let (mut lines, mut time_per_line) = (FIRST_GUESS, measure(FIRST_GUESS, options));
     while matches!(time_per_line, Err(Error::TooSlow { .. })) && lines > 1 {
@@ -57,11 +58,11 @@ fn lines_for(time_per_line: Service) -> u32 {
     u32::try_from(lines).unwrap_or(MOST).clamp(1, MOST)
 }
 
-/// Processor time of one line's service in a bank of `lines`.
+/// Measures the processor time of one line's service in a bank of `lines`.
 fn measure(lines: u32, options: &Options) -> Result<Service, Error> {
-    // The calls begin in the past, and what has passed of them is computed before the clock gets
-    // there: in peace, for among the competitors this ordinary thread would never catch up.
-    // A host that has just been booted has no such past yet.
+    // The calls begin in the past, and their past is computed before the clock gets there and
+    // before the competitors start: beside them this ordinary thread would never catch up. A host
+    // that has just been booted has no such past yet.
     let live = (clock::now() + LEAD_TIME).max(Instant::ZERO + LEAD);
     let start = live - LEAD;
     let config = BankConfig::new(lines, options.file.clone(), options.seed, start);
@@ -76,7 +77,7 @@ fn measure(lines: u32, options: &Options) -> Result<Service, Error> {
     if clock::now() > live {
         return Err(Error::TooSlow { lines });
     }
-    // Nothing is promised yet, so the largest time that is valid is claimed for each line.
+    // Nothing is promised yet, so each line declares the largest valid time.
     let upcall = driver(lines, PERIOD.as_full_service() / u64::from(lines))?;
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
     upcalls.create(upcall, bank)?;

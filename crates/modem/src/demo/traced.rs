@@ -1,27 +1,27 @@
-//! The trace file of a demonstration: the driver of each call is a subject of its own.
+//! The trace file of a demonstration. The driver of each call is a subject of its own.
 
 use punctual_model::{Backlog, Instant, Task};
 use punctual_observe::{RecordError, Recorder};
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
-/// Where the events of all calls go, if anywhere.
+/// The trace of all calls, if there is one.
 #[derive(Debug, Default)]
 pub struct Traced {
     recorder: Option<Recorder>,
-    /// Calls so far, the one that runs included.
+    /// The number of calls so far, including the current one.
     calls: u32,
-    /// Of the call that runs, those known to be lost.
+    /// Events of the current call that are known to be lost.
     lost: u64,
     latest: Instant,
 }
 
 impl Traced {
-    /// Into this file.
+    /// Creates a trace that goes to `recorder`, if there is one.
     pub fn new(recorder: Option<Recorder>) -> Self {
         Self { recorder, ..Self::default() }
     }
 
-    /// What follows is of the driver in this context.
+    /// Begins a call: the events that follow belong to the driver in this context.
     pub(crate) fn call(&mut self, context: &str, driver: &Task) -> Result<(), RecordError> {
         (self.calls, self.lost) = (self.calls + 1, 0);
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
@@ -35,7 +35,7 @@ impl Traced {
         recorder.subject(self.calls - 1, &subject)
     }
 
-    /// What the driver did, and how many of its events were lost since the call began.
+    /// Records the driver's events and how many of them were lost since the call began.
     pub(crate) fn events(&mut self, events: &[Event], lost: u64) -> Result<(), RecordError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         let number = self.calls.saturating_sub(1);
@@ -52,16 +52,16 @@ impl Traced {
         Ok(())
     }
 
-    /// The call is over, with these jobs released and not complete.
+    /// Ends the call, with these jobs released and not complete.
     pub(crate) fn left(&mut self, left: &[Backlog], at: Instant) -> Result<(), RecordError> {
         let dropped = left.iter().flat_map(|left| Event::dropped(*left, at));
         self.events(&dropped.collect::<Vec<_>>(), self.lost)
     }
 
-    /// All calls are over.
+    /// Ends the trace after the last call.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn end(self) -> Result<(), RecordError> {
         self.recorder.map_or(Ok(()), |recorder| recorder.end(self.latest))
     }

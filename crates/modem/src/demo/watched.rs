@@ -1,4 +1,4 @@
-//! A bank that others may ask how far the file is.
+//! A bank whose progress another thread can read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

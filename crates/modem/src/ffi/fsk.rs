@@ -1,4 +1,4 @@
-//! An owned FSK modem: a transmitter on one channel, a receiver on another.
+//! An owned FSK modem: a transmitter on one channel and a receiver on another.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
@@ -6,28 +6,29 @@ use core::ptr::{self, NonNull};
 use super::v22bis::{c_len, deliver};
 use super::{BitPipe, OutOfMemory, raw};
 
-/// A channel: the library's `FSK_*` numbers.
+/// A channel, numbered as in the library's `FSK_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// V.21, 980 and 1180 Hz: the calling end sends on it.
+    /// V.21, 980 and 1180 Hz: the calling end's transmit channel.
     V21Low = 0,
     /// V.21, 1650 and 1850 Hz.
     V21High = 1,
-    /// V.23, 1300 and 2100 Hz, 1200 bit/s: the answering end sends on it.
+    /// V.23, 1300 and 2100 Hz, 1200 bit/s: the answering end's transmit channel.
     V23Forward = 2,
     /// V.23, 390 and 450 Hz, 75 bit/s.
     V23Backward = 3,
-    /// Bell 103, 2025 and 2225 Hz: unlike V.21's, the higher one is the library's first.
+    /// Bell 103, 2025 and 2225 Hz. Unlike for V.21, the library lists the higher channel first.
     Bell103High = 4,
-    /// Bell 103, 1070 and 1270 Hz: the calling end sends on it.
+    /// Bell 103, 1070 and 1270 Hz: the calling end's transmit channel.
     Bell103Low = 5,
 }
 
-/// `FSK_FRAME_MODE_ASYNC`: each transition is taken at face value, as characters that begin at any
-/// time need it.
+/// `FSK_FRAME_MODE_ASYNC`: each transition is taken at face value, because characters can begin at
+/// any time.
 const ASYNC: c_int = 0;
 
-/// The library's own threshold suits the fast channels; the slow one is narrow and hears less.
+/// The receive threshold for the slow channel. The library's own suits the fast channels; the slow
+/// one is narrow and receives less energy.
 const BACKWARD_CUTOFF_DBM0: f32 = -48.0;
 
 /// An FSK modem; its two halves share `P`.
@@ -39,7 +40,7 @@ pub(crate) struct Fsk<P: BitPipe> {
 }
 
 impl<P: BitPipe> Fsk<P> {
-    /// A modem that sends on one channel and receives on another.
+    /// Creates a modem that sends on one channel and receives on another.
     pub(crate) fn new(sends: Channel, receives: Channel, pipe: P) -> Result<Self, OutOfMemory> {
         let pipe = NonNull::from(Box::leak(Box::new(pipe)));
         let user = pipe.as_ptr().cast::<c_void>();
@@ -63,8 +64,8 @@ impl<P: BitPipe> Fsk<P> {
                 Ok(Self { tx, rx, pipe })
             }
             (tx, rx) => {
-                // SAFETY: what was allocated is freed once, and then nothing knows `pipe`, which
-                // came from a `Box`.
+                // SAFETY: each object that was allocated is freed once. After that no pointer to
+                // `pipe`, which came from a `Box`, is left.
                 unsafe {
                     if let Some(tx) = tx {
                         raw::fsk_tx_free(tx.as_ptr());
@@ -96,15 +97,15 @@ impl<P: BitPipe> Fsk<P> {
         samples[usize::try_from(made).unwrap_or(0)..].fill(0);
     }
 
-    /// The bit side, to be changed between two blocks of samples.
+    /// Returns the bit side, to be changed between two blocks of samples.
     pub(crate) fn pipe_mut(&mut self) -> &mut P {
         // SAFETY: as in `pipe`, and `&mut self` makes this the only access.
         unsafe { self.pipe.as_mut() }
     }
 
-    /// The bit side.
+    /// Returns the bit side.
     pub(crate) fn pipe(&self) -> &P {
-        // SAFETY: `pipe` is live until `Drop`. Callbacks, the only others to touch it, run only
+        // SAFETY: `pipe` is live until `Drop`. Only callbacks touch it otherwise, and they run only
         // under `&mut self`, so not while this borrow lasts.
         unsafe { self.pipe.as_ref() }
     }
@@ -113,7 +114,7 @@ impl<P: BitPipe> Fsk<P> {
 impl<P: BitPipe> Drop for Fsk<P> {
     fn drop(&mut self) {
         // SAFETY: both halves came from their `init` and are freed once. Freeing calls no callback,
-        // and after it nothing but this value knows `pipe`, which came from a `Box`.
+        // and after it only this value has a pointer to `pipe`, which came from a `Box`.
         unsafe {
             raw::fsk_tx_free(self.tx.as_ptr());
             raw::fsk_rx_free(self.rx.as_ptr());

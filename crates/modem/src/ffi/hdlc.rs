@@ -5,24 +5,24 @@ use core::ptr::{self, NonNull};
 
 use super::{OutOfMemory, raw};
 
-/// Flags between two frames. One would do; the second lets a receiver that lost its place find it.
+/// Flags between two frames. One is enough; the second helps a receiver that lost synchronisation.
 const FLAGS_BETWEEN: c_int = 2;
 
-/// Where good frames go.
+/// The consumer of good frames.
 pub(crate) trait FrameSink {
-    /// A frame whose CRC is right arrived; `bytes` excludes the CRC.
+    /// Takes a frame whose CRC is right; `bytes` excludes the CRC.
     fn frame(&mut self, bytes: &[u8]);
 }
 
-/// The sending half: one frame at a time, flags when there is none.
+/// The sending half: sends one frame at a time, and flags while there is none.
 pub(crate) struct HdlcTx {
     framer: NonNull<raw::HdlcTxState>,
-    /// Whether the framer can take a frame; from `Box::into_raw`, set by its underflow callback.
+    /// True if the framer can take a frame. From `Box::into_raw`, set by the underflow callback.
     idle: NonNull<bool>,
 }
 
 impl HdlcTx {
-    /// A framer sending flags.
+    /// Creates a framer that sends flags.
     pub(crate) fn new() -> Result<Self, OutOfMemory> {
         let idle = NonNull::from(Box::leak(Box::new(true)));
         let user = idle.as_ptr().cast::<c_void>();
@@ -41,14 +41,14 @@ impl HdlcTx {
         match NonNull::new(framer) {
             Some(framer) => Ok(Self { framer, idle }),
             None => {
-                // SAFETY: `idle` came from a `Box` above, and no framer exists that knows it.
+                // SAFETY: `idle` came from a `Box` above, and no framer exists that points to it.
                 drop(unsafe { Box::from_raw(idle.as_ptr()) });
                 Err(OutOfMemory)
             }
         }
     }
 
-    /// Whether a frame is wanted: the last one has been sent to its end.
+    /// Returns true if the last frame has been sent to its end, so that the next can be given.
     pub(crate) fn is_idle(&self) -> bool {
         // SAFETY: `idle` is live until `Drop`; its only writer, the underflow callback, runs under
         // `&mut self`.
@@ -68,7 +68,7 @@ impl HdlcTx {
         taken
     }
 
-    /// The next bit for the modem.
+    /// Returns the next bit for the modem.
     pub(crate) fn get_bit(&mut self) -> bool {
         // SAFETY: the framer is live and ours alone (`&mut self`).
         let bit = unsafe { raw::hdlc_tx_get_bit(self.framer.as_ptr()) };
@@ -79,7 +79,7 @@ impl HdlcTx {
 impl Drop for HdlcTx {
     fn drop(&mut self) {
         // SAFETY: the framer came from `hdlc_tx_init` and is freed once. Freeing calls no callback,
-        // and after it nothing but this value knows `idle`, which came from a `Box`.
+        // and after it only this value has a pointer to `idle`, which came from a `Box`.
         unsafe {
             raw::hdlc_tx_free(self.framer.as_ptr());
             drop(Box::from_raw(self.idle.as_ptr()));
@@ -97,7 +97,7 @@ extern "C" fn underflow(user: *mut c_void) {
     unsafe { *user.cast::<bool>() = true };
 }
 
-/// The receiving half: bits in, good frames out to `S`.
+/// The receiving half: takes bits and gives good frames to `S`.
 pub(crate) struct HdlcRx<S: FrameSink> {
     deframer: NonNull<raw::HdlcRxState>,
     /// From `Box::into_raw`; the callback of `deframer` works on it.
@@ -105,7 +105,7 @@ pub(crate) struct HdlcRx<S: FrameSink> {
 }
 
 impl<S: FrameSink> HdlcRx<S> {
-    /// A deframer looking for its first flag.
+    /// Creates a deframer that looks for its first flag.
     pub(crate) fn new(sink: S) -> Result<Self, OutOfMemory> {
         let sink = NonNull::from(Box::leak(Box::new(sink)));
         let user = sink.as_ptr().cast::<c_void>();
@@ -117,7 +117,7 @@ impl<S: FrameSink> HdlcRx<S> {
         match NonNull::new(deframer) {
             Some(deframer) => Ok(Self { deframer, sink }),
             None => {
-                // SAFETY: `sink` came from a `Box` above, and no deframer exists that knows it.
+                // SAFETY: `sink` came from a `Box` above, and no deframer exists that points to it.
                 drop(unsafe { Box::from_raw(sink.as_ptr()) });
                 Err(OutOfMemory)
             }
@@ -130,7 +130,7 @@ impl<S: FrameSink> HdlcRx<S> {
         unsafe { raw::hdlc_rx_put_bit(self.deframer.as_ptr(), c_int::from(bit)) };
     }
 
-    /// Frames dropped for a wrong CRC since the start.
+    /// Returns the number of frames dropped for a wrong CRC since the start.
     pub(crate) fn crc_errors(&self) -> u64 {
         let mut stats = raw::HdlcRxStats::default();
         // SAFETY: the deframer is live; the call only reads it (no other call runs: `self` is
@@ -140,10 +140,10 @@ impl<S: FrameSink> HdlcRx<S> {
         u64::from(stats.crc_errors)
     }
 
-    /// Where the frames went.
+    /// Returns the consumer of the frames.
     pub(crate) fn sink(&self) -> &S {
-        // SAFETY: `sink` is live until `Drop`. The callback, the only other to touch it, runs only
-        // under `&mut self`, so not while this borrow lasts.
+        // SAFETY: `sink` is live until `Drop`. Only the callback touches it otherwise, and it runs
+        // only under `&mut self`, so not while this borrow lasts.
         unsafe { self.sink.as_ref() }
     }
 }
@@ -151,7 +151,7 @@ impl<S: FrameSink> HdlcRx<S> {
 impl<S: FrameSink> Drop for HdlcRx<S> {
     fn drop(&mut self) {
         // SAFETY: the deframer came from `hdlc_rx_init` and is freed once. Freeing calls no
-        // callback, and after it nothing but this value knows `sink`, which came from a `Box`.
+        // callback, and after it only this value has a pointer to `sink`, which came from a `Box`.
         unsafe {
             raw::hdlc_rx_free(self.deframer.as_ptr());
             drop(Box::from_raw(self.sink.as_ptr()));

@@ -1,4 +1,4 @@
-//! The C declarations, by hand: `v22bis.h`, `fsk.h`, `hdlc.h`, `async.h`, `v8.h` and
+//! The C declarations, written by hand: `v22bis.h`, `fsk.h`, `hdlc.h`, `async.h`, `v8.h` and
 //! `modem_connect_tones.h` of SpanDSP 0.0.6.
 
 use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
@@ -98,7 +98,7 @@ pub(super) struct Complex {
     pub(super) im: f32,
 }
 
-/// `qam_report_handler_t` (`v29rx.h`): a symbol received and the point it was taken for. Null
+/// `qam_report_handler_t` (`v29rx.h`): a received symbol and the point it was decoded as. Null
 /// points are reports of another kind.
 pub(super) type QamReport = extern "C" fn(
     user_data: *mut c_void,
@@ -135,7 +135,7 @@ pub(super) const TRAINING_SUCCEEDED: c_int = -4;
 pub(super) const TRAINING_FAILED: c_int = -5;
 pub(super) const MODEM_RETRAIN_OCCURRED: c_int = -13;
 
-/// `V8_CALL_V_SERIES`: data.
+/// `V8_CALL_V_SERIES`: a data call.
 pub(super) const V8_CALL_V_SERIES: c_int = 6;
 /// `V8_STATUS_*` (`v8.h`).
 pub(super) const V8_STATUS_V8_OFFERED: c_int = 1;
@@ -170,7 +170,7 @@ unsafe extern "C" {
     );
     pub(super) fn v22bis_free(s: *mut V22bisState) -> c_int;
 
-    /// `fsk_spec_t preset_fsk_specs[]`: constant, ten of them in 0.0.6.
+    /// `fsk_spec_t preset_fsk_specs[]`: constant, ten entries in 0.0.6.
     pub(super) static preset_fsk_specs: [FskSpec; 10];
     pub(super) fn fsk_tx_init(
         s: *mut FskTxState,

@@ -1,4 +1,4 @@
-//! Owned answer tones: what an answering modem says first, and who hears it.
+//! Owned answer tones: the first signal of an answering modem, and its detector.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
@@ -6,11 +6,11 @@ use core::ptr::{self, NonNull};
 use super::v22bis::c_len;
 use super::{OutOfMemory, raw};
 
-/// The answer tone of V.25: 2100 Hz, as the library times it.
+/// The answer tone of V.25: 2100 Hz, with the library's timing.
 pub(crate) struct AnswerTone(NonNull<raw::TonesTxState>);
 
 impl AnswerTone {
-    /// The tone from its beginning.
+    /// Creates the tone, at its beginning.
     pub(crate) fn new() -> Result<Self, OutOfMemory> {
         // SAFETY: a null state asks the library to allocate one.
         let tone = unsafe {
@@ -19,11 +19,12 @@ impl AnswerTone {
         NonNull::new(tone).map(Self).ok_or(OutOfMemory)
     }
 
-    /// Fills `samples` with what comes next, then with silence; returns how many it still had.
+    /// Fills `samples` with the rest of the tone, then with silence. Returns how many samples of
+    /// tone there were.
     pub(crate) fn tx(&mut self, samples: &mut [i16]) -> usize {
         let len = c_len(samples.len());
-        // SAFETY: the tone is live and ours alone (`&mut self`); at most `len` samples are written
-        // to a slice of that length, to which no pointer is kept.
+        // SAFETY: the tone is live and ours alone (`&mut self`); it writes at most `len` samples to
+        // a slice of that length and keeps no pointer to it.
         let made =
             unsafe { raw::modem_connect_tones_tx(self.0.as_ptr(), samples.as_mut_ptr(), len) };
         let made = usize::try_from(made).unwrap_or(0);
@@ -34,7 +35,7 @@ impl AnswerTone {
 
 impl Drop for AnswerTone {
     fn drop(&mut self) {
-        // SAFETY: it came from its `init` and is freed once.
+        // SAFETY: the tone came from its `init` and is freed once.
         unsafe { raw::modem_connect_tones_tx_free(self.0.as_ptr()) };
     }
 }
@@ -42,15 +43,15 @@ impl Drop for AnswerTone {
 // SAFETY: one heap object without thread-local or shared mutable parts, exclusively owned.
 unsafe impl Send for AnswerTone {}
 
-/// Listens for 2100 Hz, with or without V.8's modulation.
+/// A detector of 2100 Hz, with or without V.8's modulation.
 pub(crate) struct AnswerToneDetector {
     detector: NonNull<raw::TonesRxState>,
-    /// Whether it is heard: from `Box::into_raw`; the callback of `detector` works on it.
+    /// True while the tone is heard. From `Box::into_raw`; the callback of `detector` writes it.
     heard: NonNull<bool>,
 }
 
 impl AnswerToneDetector {
-    /// One that has heard nothing.
+    /// Creates a detector that has heard nothing.
     pub(crate) fn new() -> Result<Self, OutOfMemory> {
         let heard = NonNull::from(Box::leak(Box::new(false)));
         // SAFETY: a null state asks the library to allocate one. `heard` is live until `Drop`,
@@ -66,18 +67,19 @@ impl AnswerToneDetector {
         match NonNull::new(detector) {
             Some(detector) => Ok(Self { detector, heard }),
             None => {
-                // SAFETY: `heard` came from a `Box` above, and no detector exists that knows it.
+                // SAFETY: `heard` came from a `Box` above, and no detector exists that points to
+                // it.
                 drop(unsafe { Box::from_raw(heard.as_ptr()) });
                 Err(OutOfMemory)
             }
         }
     }
 
-    /// Takes samples received; whether the tone is there at their end.
+    /// Takes received samples. Returns true if the tone is present at their end.
     pub(crate) fn rx(&mut self, samples: &[i16]) -> bool {
         let len = c_len(samples.len());
         // SAFETY: the detector is live and ours alone (`&mut self`); it reads `len` samples from a
-        // slice of that length and keeps no pointer to it. After it, nobody writes `heard`.
+        // slice of that length and keeps no pointer to it. After the call nothing writes `heard`.
         unsafe {
             raw::modem_connect_tones_rx(self.detector.as_ptr(), samples.as_ptr(), len);
             *self.heard.as_ref()
@@ -88,7 +90,7 @@ impl AnswerToneDetector {
 impl Drop for AnswerToneDetector {
     fn drop(&mut self) {
         // SAFETY: the detector came from its `init` and is freed once. Freeing calls no callback,
-        // and after it nothing but this value knows `heard`, which came from a `Box`.
+        // and after it only this value has a pointer to `heard`, which came from a `Box`.
         unsafe {
             raw::modem_connect_tones_rx_free(self.detector.as_ptr());
             drop(Box::from_raw(self.heard.as_ptr()));

@@ -5,20 +5,20 @@ use core::ptr::{self, NonNull};
 
 use super::{OutOfMemory, raw};
 
-/// The side of a modem that bits come from and go to.
+/// The source and the sink of a modem's bits.
 pub(crate) trait BitPipe {
-    /// The next bit to send. Called only once training let user data through.
+    /// Returns the next bit to send. Called only once training lets user data through.
     fn get_bit(&mut self) -> bool;
-    /// A bit was received.
+    /// Takes a received bit.
     fn put_bit(&mut self, bit: bool);
-    /// The modem reports on its receiver.
+    /// Takes a report of the modem's receiver.
     fn status(&mut self, status: Status);
-    /// A symbol lay so far from its point: the squared distance, where half the distance of two
-    /// points is 1. Called only after [`V22bis::watch`].
+    /// Takes the error of a received symbol: its squared distance from its point, where half the
+    /// distance of two points is 1. Called only after [`V22bis::watch`].
     fn symbol(&mut self, _error: f32) {}
 }
 
-/// What a modem's receiver reports (`SIG_STATUS_*`); reports we have no use for are dropped.
+/// A report of a modem's receiver (`SIG_STATUS_*`). Reports that we have no use for are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     CarrierDown,
@@ -36,7 +36,7 @@ pub(crate) struct V22bis<P: BitPipe> {
 }
 
 impl<P: BitPipe> V22bis<P> {
-    /// A modem before its handshake, as the calling or the answering party.
+    /// Creates a modem before its handshake, as the calling or the answering party.
     pub(crate) fn new(calling: bool, pipe: P) -> Result<Self, OutOfMemory> {
         let pipe = NonNull::from(Box::leak(Box::new(pipe)));
         let user = pipe.as_ptr().cast::<c_void>();
@@ -57,7 +57,7 @@ impl<P: BitPipe> V22bis<P> {
         match NonNull::new(modem) {
             Some(modem) => Ok(Self { modem, pipe }),
             None => {
-                // SAFETY: `pipe` came from a `Box` above, and no modem exists that knows it.
+                // SAFETY: `pipe` came from a `Box` above, and no modem exists that points to it.
                 drop(unsafe { Box::from_raw(pipe.as_ptr()) });
                 Err(OutOfMemory)
             }
@@ -78,7 +78,7 @@ impl<P: BitPipe> V22bis<P> {
         // SAFETY: the modem is live and ours alone (`&mut self`); it writes at most `len` samples
         // to a slice of that length and keeps no pointer to it.
         let made = unsafe { raw::v22bis_tx(self.modem.as_ptr(), samples.as_mut_ptr(), len) };
-        // A modem that ended its transmission writes less: the rest is silence.
+        // A modem that has ended its transmission writes less: the rest is silence.
         samples[usize::try_from(made).unwrap_or(0)..].fill(0);
     }
 
@@ -91,15 +91,15 @@ impl<P: BitPipe> V22bis<P> {
         }
     }
 
-    /// The bit side, to be changed between two blocks of samples.
+    /// Returns the bit side, to be changed between two blocks of samples.
     pub(crate) fn pipe_mut(&mut self) -> &mut P {
         // SAFETY: as in `pipe`, and `&mut self` makes this the only access.
         unsafe { self.pipe.as_mut() }
     }
 
-    /// The bit side.
+    /// Returns the bit side.
     pub(crate) fn pipe(&self) -> &P {
-        // SAFETY: `pipe` is live until `Drop`. Callbacks, the only others to touch it, run only
+        // SAFETY: `pipe` is live until `Drop`. Only callbacks touch it otherwise, and they run only
         // under `&mut self`, so not while this borrow lasts.
         unsafe { self.pipe.as_ref() }
     }
@@ -108,7 +108,7 @@ impl<P: BitPipe> V22bis<P> {
 impl<P: BitPipe> Drop for V22bis<P> {
     fn drop(&mut self) {
         // SAFETY: the modem came from `v22bis_init` and is freed once. Freeing calls no callback,
-        // and after it nothing but this value knows `pipe`, which came from a `Box`.
+        // and after it only this value has a pointer to `pipe`, which came from a `Box`.
         unsafe {
             raw::v22bis_free(self.modem.as_ptr());
             drop(Box::from_raw(self.pipe.as_ptr()));
@@ -133,7 +133,7 @@ extern "C" fn put_bit<P: BitPipe>(user: *mut c_void, bit: c_int) {
     deliver(unsafe { &mut *user.cast::<P>() }, bit);
 }
 
-/// A bit, or a report in the place of one.
+/// Passes on a bit, or the report that the library sends in place of one.
 pub(super) fn deliver(pipe: &mut impl BitPipe, bit: c_int) {
     match bit {
         0.. => pipe.put_bit(bit & 1 == 1),
@@ -163,7 +163,7 @@ extern "C" fn qam_report<P: BitPipe>(
     pipe.symbol((received.re - target.re).powi(2) + (received.im - target.im).powi(2));
 }
 
-/// C counts samples in `int`; ours come in rings of 512.
+/// Converts a number of samples to C's `int`; our blocks have at most 512.
 pub(super) fn c_len(len: usize) -> c_int {
     c_int::try_from(len).expect("a block of samples longer than a C int can say")
 }

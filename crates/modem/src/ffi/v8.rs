@@ -1,4 +1,4 @@
-//! An owned V.8 negotiation: samples in and out, and in the end what the far end offers.
+//! An owned V.8 negotiation: samples in and out, and at the end the far end's offer.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
@@ -6,18 +6,18 @@ use core::ptr::{self, NonNull};
 use super::v22bis::c_len;
 use super::{OutOfMemory, raw};
 
-/// What became of a negotiation (`V8_STATUS_*`).
+/// The state of a negotiation (`V8_STATUS_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum V8Outcome {
     /// Under way.
     Pending,
-    /// Over: both ends know the modulations that they have in common, as `V8_MOD_*` bits.
+    /// Complete: both ends know the modulations that they have in common, as `V8_MOD_*` bits.
     Agreed(u32),
-    /// The far end has no V.8, or broke off.
+    /// The far end has no V.8, or broke off the negotiation.
     Failed,
 }
 
-/// What the callback works on.
+/// The value that the callback works on.
 struct Told {
     offers: u32,
     outcome: V8Outcome,
@@ -31,7 +31,7 @@ pub(crate) struct V8 {
 }
 
 impl V8 {
-    /// A negotiation as the calling or the answering party, which begins with the first samples.
+    /// Begins a negotiation, as the calling or the answering party, with the first samples.
     /// `offers` are `V8_MOD_*` bits.
     pub(crate) fn new(calling: bool, offers: u32) -> Result<Self, OutOfMemory> {
         let told = NonNull::from(Box::leak(Box::new(Told { offers, outcome: V8Outcome::Pending })));
@@ -61,14 +61,15 @@ impl V8 {
         match NonNull::new(v8) {
             Some(v8) => Ok(Self { v8, told }),
             None => {
-                // SAFETY: `told` came from a `Box` above, and no negotiation exists that knows it.
+                // SAFETY: `told` came from a `Box` above, and no negotiation exists that points to
+                // it.
                 drop(unsafe { Box::from_raw(told.as_ptr()) });
                 Err(OutOfMemory)
             }
         }
     }
 
-    /// Takes samples received.
+    /// Takes received samples.
     pub(crate) fn rx(&mut self, samples: &[i16]) {
         let len = c_len(samples.len());
         // SAFETY: the negotiation is live and ours alone (`&mut self`); it reads `len` samples from
@@ -76,7 +77,7 @@ impl V8 {
         unsafe { raw::v8_rx(self.v8.as_ptr(), samples.as_ptr(), len) };
     }
 
-    /// Fills `samples` with what is said; silence where nothing is.
+    /// Fills `samples` with the negotiation's signal, or silence.
     pub(crate) fn tx(&mut self, samples: &mut [i16]) {
         let len = c_len(samples.len());
         // SAFETY: the negotiation is live and ours alone (`&mut self`); it writes at most `len`
@@ -85,10 +86,10 @@ impl V8 {
         samples[usize::try_from(made).unwrap_or(0)..].fill(0);
     }
 
-    /// What became of it so far.
+    /// Returns the outcome so far.
     pub(crate) fn outcome(&self) -> V8Outcome {
-        // SAFETY: `told` is live until `Drop`. The callback, the only other to touch it, runs only
-        // under `&mut self`, so not while this borrow lasts.
+        // SAFETY: `told` is live until `Drop`. Only the callback touches it otherwise, and it runs
+        // only under `&mut self`, so not while this borrow lasts.
         unsafe { self.told.as_ref() }.outcome
     }
 }
@@ -96,7 +97,7 @@ impl V8 {
 impl Drop for V8 {
     fn drop(&mut self) {
         // SAFETY: the negotiation came from `v8_init` and is freed once. Freeing calls no callback,
-        // and after it nothing but this value knows `told`, which came from a `Box`.
+        // and after it only this value has a pointer to `told`, which came from a `Box`.
         unsafe {
             raw::v8_free(self.v8.as_ptr());
             drop(Box::from_raw(self.told.as_ptr()));
@@ -117,7 +118,7 @@ extern "C" fn result(user: *mut c_void, parameters: *mut raw::V8Parms) {
     // state, valid and ours alone during this call.
     let (told, parameters) = unsafe { (&mut *user.cast::<Told>(), &mut *parameters) };
     match parameters.status as c_int {
-        // The answering end may say which of the modulations offered it has: that goes back.
+        // The answering end replies with the offered modulations that it supports.
         raw::V8_STATUS_V8_OFFERED => parameters.modulations &= told.offers,
         raw::V8_STATUS_V8_CALL => {
             told.outcome = V8Outcome::Agreed(parameters.modulations & told.offers);

@@ -25,30 +25,30 @@ use super::raw;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line(raw::Line);
 
-/// What became of a line.
+/// The counters of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Samples taken or lost: the card's position as far as the driver has seen it.
     pub read: u64,
     /// Samples that no driver ever took.
     pub lost: u64,
-    /// Samples for which the line heard the ring's old content, because the ring went round.
+    /// Samples for which the line received the ring's old content, because the ring wrapped.
     pub stale: u64,
-    /// Services that found that the ring had gone round.
+    /// Services that found that the ring had wrapped.
     pub overruns: u32,
-    /// The most samples that waited when the driver came.
+    /// The largest number of samples that waited when the driver came.
     pub most_pending: u32,
     /// Bytes received that continued the sequence.
     pub good: u32,
-    /// Bytes received that did not.
+    /// Bytes received that did not continue the sequence.
     pub bad: u32,
 }
 
 impl Line {
-    /// Bytes of a line in memory that is shared with the kernel.
+    /// The size in bytes of a line in memory that is shared with the kernel.
     pub const SIZE: usize = size_of::<raw::Line>();
 
-    /// A line before its first sample. `offset`: where in the recording it begins.
+    /// Creates a line before its first sample. `offset` is its starting position in the recording.
     pub fn new(offset: u32) -> Self {
         assert_eq!(raw::punctual_line_size() as usize, Self::SIZE, "raw.rs is not line.h");
         let mut line = MaybeUninit::uninit();
@@ -60,46 +60,48 @@ impl Line {
         }
     }
 
-    /// The work of one interrupt when the card is at `position` (in samples since its start): takes
-    /// what is pending, demodulates it, looks at the bytes, and modulates as much.
+    /// Does the work of one interrupt with the card at `position` (in samples since its start):
+    /// takes the pending samples, demodulates them, checks the bytes, and modulates as many
+    /// samples.
     ///
-    /// `passes` − 1 times more the same samples go through a second modem whose output nobody hears:
-    /// a multiplier of the core's own work, to be declared wherever a figure is shown.
+    /// A second modem, whose output goes nowhere, processes the same samples `passes` − 1 times
+    /// more. This multiplies the core's own work and has to be declared wherever a figure is shown.
     ///
-    /// How many samples it took; none if the position is one it has seen.
+    /// Returns the number of samples taken: none if the position has been served before.
     pub fn serve(&mut self, recording: &Recording, position: u64, passes: u32) -> u32 {
         // SAFETY: the line is ours (`&mut self`), the recording is only read and has the length that
         // the core masks its index by.
         unsafe { raw::punctual_line_serve(&raw mut self.0, recording.samples(), position, passes) }
     }
 
-    /// What became of it so far.
+    /// Returns the counters so far.
     pub fn stats(&self) -> Stats {
         let raw::Line { read, lost, stale, overruns, most_pending, good, bad, .. } = self.0;
         Stats { read, lost, stale, overruns, most_pending, good, bad }
     }
 
-    /// The ring that is played onto the line.
+    /// Returns the ring that is played onto the line.
     pub fn transmit_ring(&self) -> &[i16] {
         &self.0.tx
     }
 
-    /// The line in memory that is shared with the kernel; `None` if there are not [`Line::SIZE`] bytes.
+    /// Reads a line from memory that is shared with the kernel. Returns `None` if `bytes` does not
+    /// hold [`Line::SIZE`] bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != Self::SIZE {
             return None;
         }
         let mut line = Self::new(0);
-        // SAFETY: as many bytes as a line has, into a line of ours; any bytes are one, as all its
-        // fields are integers.
+        // SAFETY: copies the size of a line into a line of ours. All fields are integers, so any
+        // bytes are a valid value.
         unsafe { (&raw mut line.0).cast::<u8>().copy_from(bytes.as_ptr(), Self::SIZE) };
         Some(line)
     }
 
-    /// What is to be written to memory that is shared with the kernel: [`Line::SIZE`] bytes.
+    /// Returns the [`Line::SIZE`] bytes to be written to memory that is shared with the kernel.
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: as many bytes as a line has, without padding, so that all are initialised; shared as
-        // long as `self` is borrowed.
+        // SAFETY: a line's size in bytes, without padding, so all are initialised; shared as long
+        // as `self` is borrowed.
         unsafe { slice::from_raw_parts((&raw const self.0).cast(), Self::SIZE) }
     }
 }

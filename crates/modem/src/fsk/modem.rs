@@ -24,7 +24,7 @@ use crate::modem::Role;
 pub struct Modem(raw::Fsk);
 
 impl Modem {
-    /// A modem before its first sample.
+    /// Creates a modem before its first sample.
     pub fn new(role: Role) -> Self {
         assert_eq!(raw::punctual_fsk_size() as usize, size_of::<raw::Fsk>(), "raw.rs is not fsk.h");
         let mut fsk = MaybeUninit::uninit();
@@ -36,19 +36,20 @@ impl Modem {
         }
     }
 
-    /// Takes a byte to send, or gives `false`: 64 wait already.
+    /// Queues a byte to send. Returns `false` if 64 bytes wait already.
     pub fn send(&mut self, byte: u8) -> bool {
         // SAFETY: works on this struct alone, which is ours (`&mut self`).
         (unsafe { raw::punctual_fsk_put(&raw mut self.0, byte) }) != 0
     }
 
-    /// The byte received that waits longest. What is not taken while 64 wait is lost.
+    /// Returns the received byte that has waited longest. While 64 bytes wait, further bytes are
+    /// lost.
     pub fn receive(&mut self) -> Option<u8> {
         // SAFETY: as in `send`.
         u8::try_from(unsafe { raw::punctual_fsk_take(&raw mut self.0) }).ok()
     }
 
-    /// Demodulates what came from the line.
+    /// Demodulates samples from the line.
     pub fn receive_samples(&mut self, samples: &[i16]) {
         for &sample in samples {
             // SAFETY: as in `send`.
@@ -56,7 +57,7 @@ impl Modem {
         }
     }
 
-    /// What goes to the line next: its bytes, or the mark of an idle line.
+    /// Fills `samples` with the next signal: queued bytes, or the mark of an idle line.
     pub fn transmit_samples(&mut self, samples: &mut [i16]) {
         for sample in samples {
             // SAFETY: as in `send`.
@@ -64,18 +65,19 @@ impl Modem {
         }
     }
 
-    /// Whether a carrier is heard: from about 48 dB below full scale on, until 51 below.
+    /// Returns true if there is a carrier: it is detected above about 48 dB below full scale and
+    /// lost below 51.
     pub fn carrier(&self) -> bool {
         self.0.rx.carrier != 0
     }
 
-    /// Energy of the mark less that of the space over the last bit: above zero, a mark. The scale is
-    /// that of the squares of sums of 27 samples in 1/2⁸.
+    /// Returns the energy of the mark minus that of the space over the last bit: positive for a
+    /// mark. The unit is that of squared sums of 27 samples in 1/2⁸.
     pub fn soft(&self) -> i64 {
         self.0.rx.soft
     }
 
-    /// Characters without a stop bit, which were dropped.
+    /// Returns the number of characters dropped because they had no stop bit.
     pub fn framing_errors(&self) -> u32 {
         self.0.rx.framing_errors
     }

@@ -1,8 +1,8 @@
 //! The core's structs, as `core/fsk.h` and `core/line.h` declare them, and its functions.
 //!
-//! Every field is an integer and there is no padding, so that any bytes are a valid value, and the core masks every index, so
-//! that no value leads it outside of its struct. [`super::modem`] and [`super::line`] hold the sizes
-//! against the compiler's.
+//! Every field is an integer and there is no padding, so any bytes are a valid value. The core
+//! masks every index, so no value leads it outside of its struct. [`super::modem`] and
+//! [`super::line`] check the sizes against the C compiler's.
 
 use super::RECORDING_SAMPLES;
 use crate::card::RING;

@@ -1,4 +1,4 @@
-//! What the far end of a line says.
+//! The recorded signal from the far end of a line.
 #![allow(unsafe_code)]
 
 use core::slice;
@@ -10,15 +10,15 @@ use crate::impair::{Attenuation, Noise};
 use crate::line::FULL_SCALE_DBM0;
 use crate::modem::Role;
 
-/// 32.8 s of a line, as the calling end hears it.
+/// 32.8 s of a line, as the calling end receives it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Recording(Box<[i16; RECORDING_SAMPLES]>);
 
-/// Not as many samples as a recording has.
+/// The number of samples is not that of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a recording has {RECORDING_SAMPLES} samples, not {samples}")]
 pub struct NotARecording {
-    /// How many there were.
+    /// The number of samples given.
     pub samples: usize,
 }
 
@@ -26,8 +26,8 @@ pub struct NotARecording {
 const LEVEL_DBM0: f64 = FULL_SCALE_DBM0 - 3.01 - 12.04;
 
 impl Recording {
-    /// The answering modem, which sends bytes that count upwards, behind a line of that quality. The
-    /// same for the same seed, everywhere.
+    /// Records the answering modem, which sends bytes that count upwards, over a line of the given
+    /// quality. The same seed gives the same recording everywhere.
     pub fn of_far_end(quality: LineQuality, seed: u64) -> Self {
         let mut far = Modem::new(Role::Answering);
         let noise = LEVEL_DBM0 - quality.loss_db - quality.snr_db;
@@ -48,9 +48,9 @@ impl Recording {
         &self.0
     }
 
-    /// What is to be written to memory that is shared with the kernel.
+    /// Returns the bytes to be written to memory that is shared with the kernel.
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: integers without padding, seen as bytes, as long as `self` is borrowed.
+        // SAFETY: integers without padding, viewed as bytes, for as long as `self` is borrowed.
         unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), size_of_val(&*self.0)) }
     }
 }

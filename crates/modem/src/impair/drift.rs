@@ -1,9 +1,10 @@
-//! Two sample clocks that differ: what the one end says, the other hears faster or slower.
+//! Two sample clocks that differ: each end receives the other's signal faster or slower than it was
+//! sent.
 //!
-//! Each direction is a delay line, read at a pointer that moves by `1 ± ppm·10⁻⁶` a sample, between
-//! samples by an interpolation of 16 of them. It begins with half of [`LINE`] in between, which
-//! lasts for 22 minutes at 50 ppm; when the pointer comes to either end, it goes back to the
-//! middle: a *slip* of [`LINE`] / 2 samples, as of a real digital line without a common clock.
+//! Each direction is a delay line, read at a pointer that moves by `1 ± ppm·10⁻⁶` a sample. Between
+//! samples it interpolates over 16 of them. The pointer begins half of [`LINE`] behind, which lasts
+//! for 22 minutes at 50 ppm. When it reaches either end, it goes back to the middle: a *slip* of
+//! [`LINE`] / 2 samples, as on a real digital line without a common clock.
 
 use std::f64::consts::PI;
 
@@ -18,13 +19,13 @@ const PHASES: usize = 512;
 /// The pointer's unit: 1/2³² of a sample.
 const ONE: u64 = 1 << 32;
 
-/// The wrapper. Without drift it passes samples on unchanged and undelayed.
+/// A medium with clock drift. Without drift it passes samples on unchanged and undelayed.
 #[derive(Clone, Debug)]
 pub struct Drift<M> {
     inner: M,
     ppm: i32,
     directions: [Direction; 2],
-    /// For each phase what each of the 16 samples counts, in 1/2¹⁵.
+    /// The weights of the 16 samples for each phase, in 1/2¹⁵.
     taps: Vec<[i32; TAPS]>,
     slips: u64,
 }
@@ -33,14 +34,14 @@ pub struct Drift<M> {
 struct Direction {
     line: Vec<i16>,
     written: u64,
-    /// How far the pointer lies behind the sample written last, in 1/2³².
+    /// The distance of the pointer behind the last sample written, in 1/2³².
     behind: u64,
-    /// What the pointer falls behind by at each sample: negative if it catches up.
+    /// The amount by which the pointer falls behind at each sample: negative if it catches up.
     step: i64,
 }
 
 impl<M> Drift<M> {
-    /// End 1's clock runs faster by `ppm`; less than a thousand either way.
+    /// Makes end 1's clock run faster by `ppm`, which is limited to 999 either way.
     pub fn new(inner: M, ppm: i32) -> Self {
         let step = i64::from(ppm.clamp(-999, 999)) * (ONE as i64) / 1_000_000;
         let direction = |step| Direction {
@@ -49,14 +50,14 @@ impl<M> Drift<M> {
             behind: (LINE as u64 / 2) * ONE,
             step,
         };
-        // An end with a fast clock asks for more samples than the other says: what it hears is
-        // slow, and falls behind; what the other hears of it is fast.
+        // An end with a fast clock takes more samples than the other sends: its received signal is
+        // slow and falls behind. The signal that the other end receives from it is fast.
         let directions = [direction(step), direction(-step)];
         let taps = (0..PHASES).map(|phase| taps(phase as f64 / PHASES as f64)).collect();
         Self { inner, ppm, directions, taps, slips: 0 }
     }
 
-    /// Slips so far, both ways together.
+    /// Returns the number of slips so far, both ways together.
     pub fn slips(&self) -> u64 {
         self.slips
     }
@@ -96,7 +97,8 @@ impl Direction {
     }
 }
 
-/// A sinc under a Hann window; `behind` is how far the wanted place lies before the ninth sample.
+/// Returns the weights of a sinc under a Hann window; `behind` is the distance of the wanted point
+/// before the ninth sample.
 fn taps(behind: f64) -> [i32; TAPS] {
     let weights: [f64; TAPS] = std::array::from_fn(|index| {
         let x = index as f64 - 8.0 + behind;

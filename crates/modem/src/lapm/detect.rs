@@ -1,8 +1,8 @@
-//! Does the far end correct errors too? (V.42 §7.2.1)
+//! Detects whether the far end corrects errors too (V.42 §7.2.1).
 //!
-//! The calling end sends the originator detection pattern, DC1 with even and with odd parity in
-//! turn, as characters with start and stop bits; a modem without V.42 shows its user a few
-//! harmless controls. The answering end that has V.42 sees them and answers `EC`, ten times.
+//! The calling end sends the originator detection pattern: DC1 with even and odd parity in turn, as
+//! characters with start and stop bits. A modem without V.42 shows its user a few harmless control
+//! characters. An answering end with V.42 recognises the pattern and answers `EC`, ten times.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use crate::uart::{Receiver, push_character};
 
 /// DC1, even and odd parity.
 const ODP: [u8; 2] = [0x11, 0x91];
-/// The answer of a modem that has V.42.
+/// The answer of a modem with V.42.
 const ADP: [u8; 2] = *b"EC";
-/// How often the answer is sent.
+/// The number of times the answer is sent.
 const ADP_COUNT: usize = 10;
 /// Ones between two characters: 8 to 16.
 const ONES_BETWEEN: usize = 8;
-/// Characters that the answering end must see, with their parity alternating.
+/// Characters with alternating parity that the answering end must see.
 const ODP_SEEN: u8 = 4;
 /// Characters of the answer that the calling end must see: two patterns.
 const ADP_SEEN: u8 = 4;
@@ -30,7 +30,7 @@ pub struct Originator {
 }
 
 impl Originator {
-    /// The next bit of the pattern.
+    /// Returns the next bit of the pattern.
     pub fn next_bit(&mut self) -> bool {
         if self.pending.is_empty() {
             push_character(&mut self.pending, ODP[usize::from(self.odd)]);
@@ -40,7 +40,7 @@ impl Originator {
         self.pending.pop_front().unwrap_or(true)
     }
 
-    /// Takes a bit; true once the far end has said that it corrects errors.
+    /// Takes a bit. Returns true once the far end has answered that it corrects errors.
     pub fn put_bit(&mut self, bit: bool) -> bool {
         self.pattern.put_bit(bit, ADP) >= ADP_SEEN
     }
@@ -55,7 +55,7 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// The next bit: ones, then the answer.
+    /// Returns the next bit: ones, then the answer.
     pub fn next_bit(&mut self) -> bool {
         self.pending.pop_front().unwrap_or(true)
     }
@@ -71,12 +71,12 @@ impl Answerer {
         }
     }
 
-    /// Whether the calling end was seen and the answer has been sent to its end.
+    /// Returns true once the pattern was seen and the whole answer has been sent.
     pub fn is_done(&self) -> bool {
         self.seen && self.pending.is_empty()
     }
 
-    /// Whether the calling end was seen.
+    /// Returns true once the calling end's pattern was seen.
     pub fn has_seen(&self) -> bool {
         self.seen
     }

@@ -1,4 +1,4 @@
-//! Addresses and control fields (V.42 §8.2): what a frame is, read and written.
+//! Addresses and control fields (V.42 §8.2): parses and writes the heads of frames.
 
 use crate::modem::Role;
 
@@ -7,10 +7,10 @@ use super::hdlc::Frame;
 /// Sequence numbers on the line count modulo 128.
 pub const MODULUS: u8 = 128;
 
-/// What a frame is.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Information: its number and the number awaited.
+    /// Information: the frame's number and the next number expected.
     I {
         /// N(S).
         ns: u8,
@@ -27,29 +27,29 @@ pub enum Kind {
         /// N(R).
         nr: u8,
     },
-    /// Send again from N(R) on.
+    /// Reject: send again from N(R) on.
     Rej {
         /// N(R).
         nr: u8,
     },
-    /// Send N(R) again: an option that this end does not offer.
+    /// Selective reject: send N(R) again. This end does not offer the option.
     Srej {
         /// N(R).
         nr: u8,
     },
-    /// Begin, with both ends at zero.
+    /// Set up the connection, with both ends at zero.
     Sabme,
     /// Not connected.
     Dm,
     /// Unnumbered information: a break signal.
     Ui,
-    /// End.
+    /// Disconnect.
     Disc,
-    /// Begun, or ended, as asked.
+    /// Acknowledges SABME or DISC.
     Ua,
-    /// A frame made no sense.
+    /// Reports a frame that made no sense.
     Frmr,
-    /// What each end can do.
+    /// The capabilities of an end.
     Xid,
     /// A test.
     Test,
@@ -72,17 +72,17 @@ const UNNUMBERED_POLL: u8 = 0x10;
 /// A frame's address and control field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// A command; else a response.
+    /// True for a command, false for a response.
     pub command: bool,
-    /// What it is.
+    /// The type of the frame.
     pub kind: Kind,
     /// The P bit of a command, the F bit of a response.
     pub poll: bool,
 }
 
 impl Head {
-    /// Reads a frame sent by `sender`: its head and its information. `None` if it is for another
-    /// connection than the one that modems use (DLCI 0), or no frame that V.42 has.
+    /// Parses a frame sent by `sender` into its head and its information. Returns `None` if it
+    /// belongs to another connection than the one that modems use (DLCI 0), or is no frame of V.42.
     pub fn parse(sender: Role, bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&address, rest) = bytes.split_first()?;
         let command = match address {
@@ -109,7 +109,7 @@ impl Head {
         Some((Self { command, kind, poll: second & 1 == 1 }, rest))
     }
 
-    /// The frame that `sender` sends with this head.
+    /// Writes the frame that `sender` sends with this head.
     pub fn write(self, sender: Role, information: &[u8]) -> Frame {
         let address = if self.command == (sender == Role::Calling) { 0x03 } else { 0x01 };
         let poll = u8::from(self.poll);
@@ -153,7 +153,7 @@ mod tests {
         let mut read = 0;
         for sender in [Role::Calling, Role::Answering] {
             for bytes in 0..1 << 24_u32 {
-                // All first three bytes, thinned out where it does not matter.
+                // All first three bytes, thinned out where the rest does not matter.
                 if bytes >> 16 > 7 {
                     break;
                 }

@@ -1,26 +1,27 @@
-//! Error correction after ITU-T V.42: every byte once and in order, or a clear end.
+//! Error correction after ITU-T V.42: every byte arrives once and in order, or the link ends with a
+//! reason.
 //!
 //! | part | turns | into |
 //! |---|---|---|
-//! | [`hdlc`] | bits | frames with a right check sequence |
-//! | [`frame`], [`xid`] | frames | what they mean |
+//! | [`hdlc`] | bits | frames with a correct check sequence |
+//! | [`frame`], [`xid`] | frames | their meaning |
 //! | [`link`] | frames and the time | a stream of bytes each way: the protocol itself, LAPM |
 //! | [`detect`] | bits | whether the far end corrects errors too |
 //! | `stream` | bytes | bytes as the ends agreed to compress them ([`crate::v42bis`]) |
 //! | [`session`] | bits | all of these, one after the other, or plain characters |
 //!
-//! All are pure: they take `now`, read no clock, and allocate nothing once they are made (but for
-//! the XID frames of a call and the dictionaries that they agree on).
+//! All are pure: they take `now`, read no clock, and allocate nothing once created (except for the
+//! XID frames of a call and the dictionaries that they agree on).
 //!
-//! # What is there
-//! Detection (§7.2.1) or direct set-up; XID with N401, k and V.42bis; SABME, UA, DISC, DM; I, RR, RNR and
-//! REJ modulo 128; T401 with N400; T403; flow control both ways. Not offered, and so never agreed:
-//! selective reject, the 32-bit check sequence, the test frame. Break signals (UI) are
-//! passed over.
+//! # What is implemented
+//! Detection (§7.2.1) or direct set-up; XID with N401, k and V.42bis; SABME, UA, DISC, DM; I, RR,
+//! RNR and REJ modulo 128; T401 with N400; T403; flow control both ways. Not offered, and so never
+//! agreed: selective reject, the 32-bit check sequence, the test frame. Break signals (UI) are
+//! ignored.
 //!
-//! # What it does not promise
+//! # What is not promised
 //! A check sequence of 16 bits lets about one in 65,536 garbled frames pass. A file that matters
-//! has a checksum of its own.
+//! needs a checksum of its own.
 
 pub mod detect;
 pub mod frame;
@@ -33,13 +34,13 @@ pub mod xid;
 pub use link::{Closed, Link, LinkState, LinkStats, Parameters};
 pub use session::{Outcome, Session, Start};
 
-/// N401 unless agreed otherwise: bytes of information in a frame (V.42 §9.2.3).
+/// The default of N401: bytes of information in a frame (V.42 §9.2.3).
 pub const DEFAULT_N401: u16 = 128;
 
-/// k unless agreed otherwise: frames sent without an acknowledgement (V.42 §9.2.4).
+/// The default of k: frames sent without an acknowledgement (V.42 §9.2.4).
 pub const DEFAULT_K: u8 = 15;
 
-/// The most information bytes in a frame that this end handles.
+/// The largest number of information bytes in a frame that this end handles.
 pub const MAX_N401: usize = 256;
 
 /// The largest window that this end handles.

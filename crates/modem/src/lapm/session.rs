@@ -1,5 +1,5 @@
-//! A modem's bits as a stream of bytes, with error control or without: detection, LAPM, and what
-//! to do where the far end has none.
+//! A modem's bits as a stream of bytes, with or without error control: detection, LAPM, and plain
+//! characters if the far end has no error control.
 
 use std::collections::VecDeque;
 
@@ -14,27 +14,27 @@ use super::link::{Closed, LinkState, LinkStats, Parameters};
 use super::stream::Stream;
 use super::xid::Compression;
 
-/// Bytes that wait in either direction where there is no error control.
+/// Bytes that may wait in either direction without error control.
 const PLAIN_ROOM: usize = 4_096;
 
-/// How a session begins.
+/// The way a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Without error control.
     Plain,
-    /// With LAPM at once: the far end is known to have it.
+    /// With LAPM at once: the far end is known to support it.
     Direct,
-    /// With the question first; after T400 without an answer, without error control.
+    /// With detection first. Without an answer within T400, the session has no error control.
     Detect {
-        /// T400: 750 ms in V.42, longer where the far end's modem may still be training.
+        /// T400: 750 ms in V.42, longer if the far end's modem may still be training.
         t400: Duration,
     },
 }
 
-/// Where a session is.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nobody knows yet.
+    /// Not decided yet.
     Pending,
     /// Bytes flow, without error control.
     Plain,
@@ -66,7 +66,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session whose modem is connected at `now`.
+    /// Creates a session whose modem is connected at `now`.
     pub fn new(now: Instant, role: Role, parameters: Parameters, start: Start) -> Self {
         let stage = match (start, role) {
             (Start::Plain, _) => Stage::Plain,
@@ -92,10 +92,11 @@ impl Session {
         }
     }
 
-    /// The next bit for the modem.
+    /// Returns the next bit for the modem.
     #[inline]
     pub fn next_bit(&mut self, now: Instant) -> bool {
-        // Most bits of most lines: characters, and nothing to send; or inside of a flag or a byte.
+        // The fast path for most bits of most lines: an idle plain line, or inside a flag or a
+        // byte.
         let known = match self.stage {
             Stage::Plain => (self.sending.is_empty() && self.to_send.is_empty()).then_some(true),
             Stage::Link(_) => self.framer.bit_under_way(),
@@ -121,10 +122,10 @@ impl Session {
         }
     }
 
-    /// Takes a bit of the modem.
+    /// Takes a bit from the modem.
     #[inline]
     pub fn put_bit(&mut self, now: Instant, bit: bool) {
-        // Most bits again: ones between characters; or inside of a byte.
+        // The fast path again: ones between characters, or inside a byte.
         let is_done = match self.stage {
             Stage::Plain => bit && self.receiver.is_between(),
             Stage::Link(_) => self.deframer.put_inside(bit),
@@ -151,14 +152,15 @@ impl Session {
             }
             Stage::Listening(answerer, _) => {
                 answerer.put_bit(bit);
-                // A calling end that does not ask, or has seen enough of the answer, sends frames.
+                // A calling end that skips detection, or has seen enough of the answer, sends
+                // frames.
                 if let Some(frame) = self.deframer.put_bit(bit) {
                     let mut link = Stream::new(now, self.role, self.parameters);
                     link.frame(now, frame);
                     self.stage = Stage::Link(Box::new(link));
                 }
             }
-            // It has just begun.
+            // The link has just begun.
             Stage::Link(_) => self.put_bit(now, bit),
             Stage::Plain => {
                 if let Some(byte) = self.receiver.put_bit(bit) {
@@ -172,8 +174,8 @@ impl Session {
         }
     }
 
-    /// Does what is due at `now`. Sending does it too, but only between two flags or bytes: call it
-    /// with each block of samples, for a modem that trains sends nothing of ours.
+    /// Does the work due at `now`. Sending does it too, but only between two flags or bytes. Call
+    /// it with each block of samples, because a modem that trains takes no bits from the session.
     pub fn settle(&mut self, now: Instant) {
         self.settle_start(now);
         if let Stage::Link(link) = &mut self.stage {
@@ -181,7 +183,7 @@ impl Session {
         }
     }
 
-    /// Whether error control begins by now, or is given up.
+    /// Begins error control or gives it up, if it is time.
     fn settle_start(&mut self, now: Instant) {
         match &self.stage {
             Stage::Listening(answerer, _) if answerer.is_done() => self.begin(now),
@@ -193,7 +195,7 @@ impl Session {
         }
     }
 
-    /// Takes bytes for the far end; returns how many there was room for.
+    /// Takes bytes for the far end, as many as there is room for, and returns their number.
     #[must_use = "bytes beyond the number returned were not taken"]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         match &mut self.stage {
@@ -207,7 +209,7 @@ impl Session {
         }
     }
 
-    /// Moves bytes from the far end to the front of `into`; returns how many.
+    /// Moves bytes from the far end to the front of `into` and returns their number.
     pub fn read(&mut self, into: &mut [u8]) -> usize {
         if let Stage::Link(link) = &mut self.stage {
             return link.read(into);
@@ -219,7 +221,7 @@ impl Session {
         count
     }
 
-    /// Bytes that can be read.
+    /// Returns the number of bytes that can be read.
     pub fn readable(&self) -> usize {
         match &self.stage {
             Stage::Link(link) => link.readable(),
@@ -227,7 +229,7 @@ impl Session {
         }
     }
 
-    /// Where the session is.
+    /// Returns the state of the session.
     pub fn outcome(&self) -> Outcome {
         match &self.stage {
             Stage::Asking(..) | Stage::Listening(..) => Outcome::Pending,
@@ -240,7 +242,8 @@ impl Session {
         }
     }
 
-    /// Bytes taken that are not known to have arrived, or not yet sent where nobody acknowledges.
+    /// Returns the number of bytes taken that are not known to have arrived; without error control,
+    /// of those not yet sent.
     pub fn unacknowledged(&self) -> usize {
         match &self.stage {
             Stage::Link(link) => link.unacknowledged(),
@@ -248,14 +251,14 @@ impl Session {
         }
     }
 
-    /// Ends error control; without it there is nothing to end.
+    /// Ends error control; without it does nothing.
     pub fn release(&mut self) {
         if let Stage::Link(link) = &mut self.stage {
             link.release();
         }
     }
 
-    /// What the link did, if there is one.
+    /// Returns the link's counters, if there is a link.
     pub fn link_stats(&self) -> Option<LinkStats> {
         match &self.stage {
             Stage::Link(link) => Some(link.stats()),
@@ -263,7 +266,7 @@ impl Session {
         }
     }
 
-    /// The compression that the ends agreed on; none without error control.
+    /// Returns the compression that the ends agreed on: none without error control.
     pub fn compression(&self) -> Compression {
         match &self.stage {
             Stage::Link(link) => link.compression(),
@@ -271,13 +274,13 @@ impl Session {
         }
     }
 
-    /// What was received in frames, and thrown away.
+    /// Returns the counts of received and discarded frames.
     pub fn deframer_stats(&self) -> DeframerStats {
         self.deframer.stats()
     }
 
-    /// Bytes lost because nobody read them, and characters without their stop bit: only without
-    /// error control.
+    /// Returns the number of bytes lost because they were not read, and of characters without a
+    /// stop bit. Both stay zero with error control.
     pub fn plain_losses(&self) -> (u64, u64) {
         (self.overrun, self.receiver.framing_errors())
     }

@@ -1,4 +1,4 @@
-//! A link and the compression that its ends agreed on: bytes of the terminal on one side, frames on
+//! A link and the compression that its ends agreed on: the terminal's bytes on one side, frames on
 //! the other.
 
 use std::collections::VecDeque;
@@ -15,16 +15,17 @@ use super::xid::Compression;
 /// Compressed bytes that wait for the link.
 const ROOM: usize = 512;
 
-/// Bytes that one octet can turn into at an encoder, at most: a codeword with all commands before it.
+/// The largest number of bytes that an encoder makes of one octet: a codeword with all commands
+/// before it.
 const MOST_AT_ONCE: usize = 32;
 
-/// A link with compression, or without.
+/// A link with or without compression.
 pub(super) struct Stream {
     link: Link,
     role: Role,
     encoder: Option<Encoder>,
     decoder: Option<Decoder>,
-    /// Whether the two above are as the ends agreed.
+    /// True once the encoder and the decoder are as the ends agreed.
     agreed: bool,
     to_link: VecDeque<u8>,
     decoded: VecDeque<u8>,
@@ -57,8 +58,8 @@ impl Stream {
         self.link.handle_timeout(now);
     }
 
-    /// Takes bytes for the far end; returns how many. None before the ends have agreed on whether
-    /// they are compressed.
+    /// Takes bytes for the far end and returns their number. Takes none before the ends have agreed
+    /// on compression.
     pub(super) fn write(&mut self, bytes: &[u8]) -> usize {
         if !self.agreed || self.is_ending() {
             return 0;
@@ -72,14 +73,14 @@ impl Stream {
         taken
     }
 
-    /// Moves bytes from the far end to the front of `into`; returns how many.
+    /// Moves bytes from the far end to the front of `into` and returns their number.
     pub(super) fn read(&mut self, into: &mut [u8]) -> usize {
         let Some(decoder) = &mut self.decoder else { return self.link.read(into) };
         let mut octet = [0];
         while self.decoded.len() < into.len() && self.link.read(&mut octet) == 1 {
             let decoded = &mut self.decoded;
             if decoder.put(octet[0], |string| decoded.extend(string)).is_err() {
-                // Nothing that follows means anything: it must not reach the terminal.
+                // The following bytes are meaningless and must not reach the terminal.
                 self.decoder = None;
                 self.link.break_off();
                 break;
@@ -92,12 +93,12 @@ impl Stream {
         count
     }
 
-    /// Zero if nothing can be read, now or by what has arrived.
+    /// Returns zero if nothing can be read, neither now nor from what has arrived.
     pub(super) fn readable(&self) -> usize {
         self.decoded.len() + self.link.readable()
     }
 
-    /// Zero if all that was written has arrived.
+    /// Returns zero if all bytes written have arrived.
     pub(super) fn unacknowledged(&self) -> usize {
         let held_back = self.encoder.as_ref().is_some_and(Encoder::holds_back);
         usize::from(held_back) + self.to_link.len() + self.link.unacknowledged()
@@ -115,7 +116,7 @@ impl Stream {
         self.link.stats()
     }
 
-    /// What the ends agreed on: final once the link is connected.
+    /// Returns the compression that the ends agreed on: final once the link is connected.
     pub(super) fn compression(&self) -> Compression {
         self.link.compression()
     }
@@ -124,7 +125,8 @@ impl Stream {
         matches!(self.link.state(), LinkState::Releasing | LinkState::Closed(_))
     }
 
-    /// Once the link is connected both ends know whether there is compression.
+    /// Creates the encoder and the decoder once the link is connected and both ends know whether
+    /// there is compression.
     fn agree(&mut self) {
         if self.agreed || self.link.state() != LinkState::Connected {
             return;
@@ -139,8 +141,8 @@ impl Stream {
         self.decoder = receives.then(|| Decoder::new(sizes));
     }
 
-    /// Gives the link what was compressed. What the encoder holds back follows as soon as the line
-    /// would be idle without it.
+    /// Gives compressed bytes to the link. Bytes that the encoder holds back follow as soon as the
+    /// link would be idle without them.
     fn feed(&mut self) {
         let Some(encoder) = &mut self.encoder else { return };
         if self.to_link.is_empty() && self.link.unsent() == 0 && encoder.holds_back() {

@@ -1,4 +1,4 @@
-//! Between a modem's bits and a session: what the modem's callbacks do.
+//! The callbacks between a modem's bits and a session.
 
 use punctual_model::Instant;
 
@@ -6,9 +6,9 @@ use crate::ffi::{BitPipe, Status};
 use crate::lapm::Session;
 use crate::supervision::{Limits, Supervisor};
 
-/// What the modem's callbacks work on.
+/// The state that the modem's callbacks work on.
 pub(super) struct Bits {
-    /// When the block of samples at hand began.
+    /// The time at which the current block of samples began.
     pub(super) now: Instant,
     pub(super) session: Option<Session>,
     pub(super) supervisor: Option<Supervisor>,
@@ -22,7 +22,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Before anything is heard.
+    /// Creates the state before any signal.
     pub(super) fn new(now: Instant, limits: Limits) -> Self {
         Self {
             now,
@@ -49,8 +49,8 @@ impl BitPipe for Bits {
     #[inline]
     fn put_bit(&mut self, bit: bool) {
         let Some(session) = &mut self.session else { return };
-        // What a receiver makes of a bad signal or of a training pattern is no data: ones instead,
-        // which no character and no frame begins with. A one is one either way.
+        // The bits of a bad signal or of a training pattern are no data. The session gets ones
+        // instead, which neither start a character nor a frame. A one is passed on either way.
         let one =
             bit || self.training || self.supervisor.as_ref().is_some_and(Supervisor::signal_is_bad);
         session.put_bit(self.now, one);
@@ -82,7 +82,7 @@ impl BitPipe for Bits {
     fn symbol(&mut self, error: f32) {
         self.symbols += 1;
         if let Some(supervisor) = &mut self.supervisor {
-            // `as` saturates, and makes nothing of what is not a number.
+            // `as` saturates, and turns NaN into zero.
             supervisor.symbol((error * 1_000.0) as u32);
         }
     }

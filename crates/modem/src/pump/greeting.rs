@@ -1,11 +1,12 @@
-//! What two modems say before they are modems to each other: V.8, or the answer tone of V.25.
+//! The signals that two modems exchange before their modulation begins: V.8, or the answer tone of
+//! V.25.
 //!
 //! | `+MS=…,1` | `+MS=…,0` |
 //! |---|---|
-//! | answers with the tone that asks for V.8 (ANSam), and, if nobody takes it up, with its modem | answers with 2100 Hz for as long as V.25 says, then with its modem (Bell 103: at once) |
-//! | calls, waits for ANSam, and says what it has (CM); a plain tone, or none in time, is a far end without V.8 | calls, and its modem listens; an answer tone is waited out |
+//! | The answering end sends the tone that offers V.8 (ANSam). Without a reply it starts its modem. | The answering end sends 2100 Hz for as long as V.25 says, then starts its modem (Bell 103: at once). |
+//! | The calling end waits for ANSam and sends its capabilities (CM). A plain tone, or none in time, means a far end without V.8. | The calling end's modem listens at once; an answer tone is waited out. |
 //!
-//! Which of the modulations in common it is to be, each end reckons by itself: the fastest.
+//! Each end computes by itself which of the common modulations to use: the fastest.
 
 use punctual_model::{Duration, Instant};
 
@@ -14,27 +15,26 @@ use crate::at::{Modulation, Settings};
 use crate::ffi::{AnswerTone, AnswerToneDetector, V8, V8Outcome};
 use crate::modem::{NoModem, Role};
 
-/// Between the answer tone and what follows it (V.25: 75 ms).
+/// The pause between the answer tone and the modem's signal (V.25: 75 ms).
 const PAUSE: usize = SAMPLE_RATE as usize * 75 / 1_000;
 
-/// A negotiation that has come to no end after so long never will: the library gives up by itself
-/// well before.
+/// The time after which a negotiation has failed: the library gives up by itself well before.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// V.8's names (`V8_MOD_*`) of the modulations that have one.
+/// The modulations that V.8 has a name (`V8_MOD_*`) for.
 const NAMES: [(Modulation, u32); 3] =
     [(Modulation::V22bis, 1 << 2), (Modulation::V23, 1 << 4), (Modulation::V21, 1 << 1)];
 
-/// What comes after a greeting.
+/// The step after a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It is not over.
+    /// The greeting is not over.
     Greeting,
-    /// The modem, with this modulation.
+    /// Start the modem, with this modulation.
     Modem(Modulation),
-    /// The modem, with the modulation preferred: the far end has no V.8.
+    /// Start the modem, with the preferred modulation: the far end has no V.8.
     NoV8,
-    /// The end of the call.
+    /// End the call.
     NothingInCommon,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Greeting {
         offers: Modulation,
     },
     Tone {
-        /// Gone when all of it was said.
+        /// `None` once all of it was sent.
         tone: Option<AnswerTone>,
         pause: usize,
         modulation: Modulation,
@@ -54,7 +54,7 @@ pub(super) enum Greeting {
 }
 
 impl Greeting {
-    /// The greeting that `settings` ask for, if there is one.
+    /// Creates the greeting that `settings` require, if any.
     pub(super) fn new(
         now: Instant,
         role: Role,
@@ -66,7 +66,7 @@ impl Greeting {
             let v8 = V8::new(role == Role::Calling, names)?;
             return Ok(Some(Self::V8 { v8, until: now + PATIENCE, offers: modulation }));
         }
-        // Bell 103 has no other answer tone than its carrier.
+        // Bell 103 has no answer tone but its carrier.
         if role == Role::Calling || modulation == Modulation::Bell103 {
             return Ok(None);
         }
@@ -113,7 +113,7 @@ fn name(modulation: Modulation) -> u32 {
     NAMES.iter().find(|row| row.0 == modulation).map_or(0, |row| row.1)
 }
 
-/// Where an answer tone is.
+/// The state of an answer tone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     NotYet,
@@ -121,7 +121,7 @@ pub(super) enum Tone {
     Past,
 }
 
-/// A calling end's ear for an answer tone.
+/// A calling end's listener for an answer tone.
 pub(super) struct Listening {
     detector: AnswerToneDetector,
     tone: Tone,
@@ -132,7 +132,7 @@ impl Listening {
         Ok(Self { detector: AnswerToneDetector::new()?, tone: Tone::NotYet })
     }
 
-    /// Takes samples; whether the tone is in them, or has just gone.
+    /// Takes samples. Returns true if the tone is in them or has just ended.
     pub(super) fn hears_tone(&mut self, samples: &[i16]) -> bool {
         if self.tone == Tone::Past {
             return false;
@@ -149,7 +149,7 @@ impl Listening {
         self.tone
     }
 
-    /// Whether the tone has come and gone.
+    /// Returns true if the tone has come and gone.
     pub(super) fn is_over(&self) -> bool {
         self.tone == Tone::Past
     }

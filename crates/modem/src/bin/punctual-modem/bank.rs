@@ -1,4 +1,4 @@
-//! Many modems and the exchange that joins them, on one driver.
+//! Many modems on one driver, and the exchange that connects them.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -21,30 +21,31 @@ use crate::modems::{PERIOD, ending};
 use crate::pty::{Pty, Terminal};
 use crate::traced;
 
-/// What one line is assumed to need of a CPU each 20 ms, its tty included: three times what a line of
-/// a bank of 32 took on average with V.22bis and error control, when it was measured once.
+/// The processor time that one line is assumed to need every 20 ms, its tty included: three times
+/// the average that a line of a bank of 32 took in one measurement, with V.22bis and error control.
 const TIME_PER_LINE: Service = Service::from_micros(50);
 
-/// Lines served between two yield points, at most.
+/// The largest number of lines served between two yield points.
 const QUANTUM: u32 = 16;
 
-/// A virtual CPU that stands still is no handler that is stuck.
+/// The overrun allowed before demotion. A virtual CPU that the hypervisor stops does not mean that
+/// a handler is stuck.
 const GRACE: Duration = Duration::from_millis(5);
 
-/// How often the owner looks after its driver.
+/// The interval at which the owner checks its driver.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Time to make the driver's thread before its first release.
+/// The time to create the driver's thread before its first release.
 const LEAD_IN: Duration = Duration::from_millis(50);
 
-/// Which modems, and how they are driven.
+/// The modems of a bank, and the way they are driven.
 #[derive(clap::Args)]
 pub(crate) struct Bank {
-    /// So many modems on one exchange: a number dialled is that of a line, from 0 on
+    /// Create N modems on one exchange: a number dialled is that of a line, counted from 0
     #[arg(long, value_name = "N", requires = "dir",
           value_parser = clap::value_parser!(u32).range(2..=1_000))]
     bank: Option<u32>,
-    /// Where the links to the ttys of a bank go: DIR/0, DIR/1 and so on
+    /// Directory for the links to the ttys of a bank: DIR/0, DIR/1 and so on
     #[arg(long, value_name = "DIR", requires = "bank")]
     dir: Option<PathBuf>,
     /// Serve the bank as a real-time upcall, if it is admitted
@@ -53,30 +54,30 @@ pub(crate) struct Bank {
     /// Serve the bank inside a CPU reservation, if it is admitted: for example 4ms/20ms
     #[arg(long, value_name = "BUDGET/PERIOD", requires = "bank")]
     reserve: Option<Reservation>,
-    /// Tell the load every so many seconds
+    /// Report the load at this interval
     #[arg(long, value_name = "SECONDS", requires = "bank",
           value_parser = clap::value_parser!(u32).range(1..))]
     report: Option<u32>,
 }
 
 impl Bank {
-    /// How many lines are asked for, and where.
+    /// Returns the requested number of lines and their directory.
     pub(crate) fn asked_for(&self) -> Option<(u32, &Path)> {
         self.bank.zip(self.dir.as_deref())
     }
 }
 
-/// What the driver tells its owner while it runs.
+/// The figures that the driver reports to its owner while it runs.
 #[derive(Default)]
 struct Told {
-    /// Processor time, and the longest that one job took, in ns.
+    /// Processor time, and that of the longest job, in ns.
     busy: AtomicU64,
     longest: AtomicU64,
     connected: AtomicU64,
     broken: OnceLock<String>,
 }
 
-/// All lines, one after the other: a line is a PDU.
+/// The driver of all lines, one after the other: a line is a PDU.
 struct Driver {
     exchange: Exchange<Perfect>,
     terminals: Vec<Terminal>,
@@ -133,7 +134,7 @@ impl Handler for Driver {
     }
 }
 
-/// Turns all modems; the load is told at the end, and before if that is asked for.
+/// Runs all modems. Reports the load at the end, and at the requested interval.
 pub(crate) fn main(
     lines: u32,
     dir: &Path,
@@ -204,7 +205,7 @@ pub(crate) fn main(
     let left = stopped.unfinished.iter().flat_map(|left| Event::dropped(*left, ended));
     stopped.events.extend(left);
     traced::events(&mut traced, &stopped.events, stopped.events_lost);
-    // The ttys go with the driver.
+    // Dropping the driver removes the ttys.
     drop(stopped);
     output::print(&accounts.tell(now, &told))?;
     traced.end()?;
@@ -226,7 +227,7 @@ fn refused(why: impl Display) -> Outcome {
     Err(Failure::Refused(why.to_string()))
 }
 
-/// What became of jobs.
+/// The counts of late, skipped and contained jobs.
 struct Accounts {
     start: Instant,
     lines: u32,
@@ -249,7 +250,7 @@ impl Accounts {
         }
     }
 
-    /// The load as a number.
+    /// Formats the load.
     fn tell(&self, now: Instant, told: &Told) -> String {
         let elapsed = now.saturating_since(self.start).as_nanos().max(1) as f64;
         let busy = told.busy.load(Ordering::Relaxed) as f64;

@@ -1,4 +1,4 @@
-//! `punctual-modem demo`: the main job, from end to end.
+//! `punctual-modem demo`: the main demonstration, from end to end.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -16,7 +16,7 @@ use punctual_modem::demo::report::Quantiles;
 use punctual_modem::demo::traced::Traced;
 use punctual_modem::demo::{Error, Options, PICTURE, Progress, Report, Row, live, replay};
 
-/// The longest file that is read.
+/// The size of the longest file accepted.
 const MOST_BYTES: u64 = 4 << 20;
 
 const EXAMPLES: &str = "\
@@ -37,23 +37,23 @@ Exit codes: 0 no sample was lost or heard twice in a context that was promised i
 ///
 /// Two real V.22bis modems at 2400 bit/s, an emulated line between them, and a driver that must
 /// serve the card of one of them every 12.5 ms. It runs as an ordinary thread, as a real-time
-/// upcall and under a CPU reservation; one table says what became of the file and the samples.
+/// upcall and under a CPU reservation; one table shows how the file and the samples fared.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file to send [default: a picture of 5 kB]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Draws the line noise and the other lines' traffic
+    /// Seed of the line noise and the other lines' traffic
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long each call lasts; about 250 bytes a second after the first three
+    /// Length of each call; about 250 bytes a second after the first three
     #[arg(long, default_value_t = 28, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Spinning threads on each CPU
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=256))]
     competitors: u16,
-    /// In virtual time, a cost model charging the driver's processor time
+    /// Run in virtual time; a cost model charges the driver's processor time
     #[arg(long = "virtual")]
     virtual_time: bool,
     /// Also write the result as JSON to this file
@@ -68,8 +68,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
         None => PICTURE.to_vec(),
         Some(path) => read(path)?,
     };
-    // Opened now, so that a path that cannot be written is known before minutes of calls; beside
-    // the path, so that an earlier result stays until there is a new one.
+    // Created now, so that a path that cannot be written is reported before minutes of calls;
+    // beside the path, so that an earlier result stays until there is a new one.
     let json = args.json.as_deref().map(JsonFile::beside).transpose()?;
     let trace = if args.virtual_time {
         args.trace.of_virtual_run("")?
@@ -89,7 +89,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         run_live(&options, &mut traced)?
     };
     traced.end().map_err(refused)?;
-    // Before anything is printed: a closed terminal must not lose it.
+    // Written before anything is printed: a closed terminal must not lose it.
     if let Some(json) = json {
         json.write(&report)?;
     }
@@ -106,7 +106,8 @@ fn run_live(options: &Options, traced: &mut Traced) -> Result<Report, Failure> {
     bar.set_style(style);
     let mut told = String::new();
     let mut tell = |progress: Progress<'_>| {
-        // Into a file or a pipe a bar draws nothing: one line a call is progress enough there.
+        // A bar draws nothing into a file or a pipe: one line for each call is progress enough
+        // there.
         if bar.is_hidden() && told != progress.what {
             eprintln!("{} …", progress.what);
             progress.what.clone_into(&mut told);
@@ -137,7 +138,8 @@ fn header(report: &Report) -> String {
     )
 }
 
-/// A column a context: four fit on a terminal of 80 characters or little more.
+/// Returns the table, with a column for each context: four fit on a terminal of 80 characters or
+/// little more.
 fn table(report: &Report) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
@@ -183,7 +185,7 @@ fn micros(quantiles: Option<Quantiles>, which: impl Fn(Quantiles) -> u64) -> Str
     quantiles.map_or("-".into(), |q| ((which(q) + 500) / 1000).to_string())
 }
 
-/// The file to send. An hour's call carries a quarter of what is read at most.
+/// Reads the file to send. An hour's call carries a quarter of the largest size accepted.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let refuse = |why: &dyn Display| Failure::bad_input(format!("{}: {why}", path.display()));
     let file = File::open(path).map_err(|error| refuse(&error))?;

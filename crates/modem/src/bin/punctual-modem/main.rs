@@ -1,4 +1,5 @@
-//! The `punctual-modem` program: soft modems behind ttys, and the demo of a driver that has deadlines.
+//! The `punctual-modem` program: soft modems behind ttys, and the demonstration of a driver with
+//! deadlines.
 
 mod bank;
 mod demo;
@@ -13,12 +14,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Gives soft modems that programs use through a tty, as they would a modem of old
+/// Provides soft modems that programs use through a tty, like a hardware modem
 ///
-/// Each modem is a pseudo-terminal with AT commands, V.21, V.23, Bell 103 and V.22bis, negotiated by
-/// V.8, with V.42 error correction and V.42bis compression. The line is emulated between modems here
-/// (--pair, --bank), leads to another host as G.711 audio in RTP (--listen, --call), or is a file
-/// (--wav-in, --wav-out).
+/// Each modem is a pseudo-terminal with AT commands, V.21, V.23, Bell 103 and V.22bis, negotiated
+/// by V.8, with V.42 error correction and V.42bis compression. The line is emulated between modems
+/// here (--pair, --bank), leads to another host as G.711 audio in RTP (--listen, --call), or is a
+/// file (--wav-in, --wav-out).
 #[derive(Parser)]
 #[command(name = "punctual-modem", version, propagate_version = true, after_help = modems::HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -1,4 +1,4 @@
-//! Which modems there are to be, and the loop that serves them.
+//! The choice of modems, and the loop that serves them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,24 +37,24 @@ commands.
 Exit codes: 0 ended by a signal or after --seconds, 1 a bank not admitted, 2 bad usage, 3 this host
 cannot.";
 
-/// How long a block of samples lasts.
+/// The length of a block of samples.
 pub(crate) const PERIOD: Duration =
     Duration::from_nanos(BLOCK as u64 * 1_000_000_000 / SAMPLE_RATE as u64);
 
-/// So far behind, the time line begins anew instead of being caught up with.
+/// The lateness at which the time line restarts instead of catching up.
 const HOPELESS: Duration = Duration::from_millis(500);
 
-/// What is asked for if it is not the demo.
+/// The arguments of all modes except the demo.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["pair", "tty", "bank"]))]
 pub(crate) struct Args {
-    /// Two modems joined by a line: links with these names lead to their ttys
+    /// Create two modems joined by a line; links with these names lead to their ttys
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pair: Vec<PathBuf>,
     #[command(flatten)]
     line: pair::Line,
-    /// One modem whose line leads to another host or is a file: a link with this name leads to its
-    /// tty
+    /// Create one modem whose line leads to another host or is a file; a link with this name leads
+    /// to its tty
     #[arg(long, value_name = "PATH")]
     tty: Option<PathBuf>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     recording: recording::Recording,
     #[command(flatten)]
     bank: bank::Bank,
-    /// End by itself after so many seconds
+    /// End after this many seconds
     #[arg(long)]
     seconds: Option<u32>,
     #[command(flatten)]
@@ -85,10 +85,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
 }
 
-/// Has `step` do what is due every 20 ms, until a signal or for so long; `services` tells of each.
+/// Calls `step` every 20 ms, until a signal or for `lasting`; `services` records each call.
 ///
-/// A process that is late catches up, unless it is hopelessly late: then the time between is left
-/// out.
+/// A late process catches up. If it is later than [`HOPELESS`], the time in between is skipped.
 pub(crate) fn every_block(
     lasting: Option<Duration>,
     mut services: Services,
@@ -112,7 +111,7 @@ pub(crate) fn every_block(
     Ok(Exit::Kept)
 }
 
-/// Becomes true when somebody wants us to end: the links must go first.
+/// Returns a flag that becomes true on a signal to end: the links must be removed first.
 pub(crate) fn ending() -> Result<Arc<AtomicBool>, Failure> {
     let end = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {

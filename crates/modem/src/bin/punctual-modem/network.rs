@@ -1,4 +1,4 @@
-//! One modem on this host whose line leads to another.
+//! One modem on this host whose line leads to another host.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -18,26 +18,27 @@ use crate::modems::every_block;
 use crate::pty::{Pty, Terminal};
 use crate::traced::Services;
 
-/// Datagrams looked at in one period: of a flood, the rest waits in the socket or is lost there.
+/// The largest number of datagrams handled in one period. The rest of a flood waits in the socket
+/// or is lost there.
 const MOST_A_PERIOD: usize = 64;
 
 /// Room for a datagram: no G.711 packet of a sensible length is longer.
 const ROOM: usize = 2_048;
 
-/// Where the line leads to.
+/// The peers of the line.
 #[derive(clap::Args)]
 pub(crate) struct Network {
-    /// Where others can call: an address of this host, and a UDP port
+    /// Accept calls at this address of this host and UDP port
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "pair")]
     listen: Option<String>,
-    /// Whom any number dialled reaches
+    /// Address that any number dialled reaches
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "pair")]
     call: Option<String>,
-    /// How audio is sent; both are understood
+    /// Encoding of the audio that is sent; both are understood
     #[arg(long, value_enum, default_value_t = Codec::Pcmu,
           conflicts_with_all = ["pair", "wav_in", "wav_out"])]
     codec: Codec,
-    /// What the jitter buffer delays by, in ms: packets later than that are lost
+    /// Delay of the jitter buffer, in ms: packets later than that are lost
     #[arg(long, value_name = "MS", default_value_t = 60,
           conflicts_with_all = ["pair", "wav_in", "wav_out"],
           value_parser = clap::value_parser!(u32).range(20..=120))]
@@ -53,7 +54,7 @@ enum Codec {
     Pcma,
 }
 
-/// Turns the modem; tells at the end what became of packets.
+/// Runs the modem, and prints the packet counts at the end.
 pub(crate) fn main(
     link: &Path,
     network: &Network,
@@ -69,7 +70,7 @@ pub(crate) fn main(
     let calls = network.call.as_deref().map(resolved).transpose()?;
     let setup = match (&network.listen, calls) {
         (Some(listen), _) => Setup::at(resolved(listen)?),
-        // From any port, and to nobody else.
+        // From any local port; packets go only to `calls`.
         (None, Some(calls)) => Setup { remote: None, ..Setup::to(calls) },
         (None, None) => unreachable!("one of both was given"),
     };
@@ -116,7 +117,7 @@ pub(crate) fn main(
     Ok(outcome)
 }
 
-/// The socket, and room for what passes through it.
+/// The socket and its buffers.
 struct Line {
     socket: UdpSocket,
     inbox: Inbox,
@@ -132,8 +133,8 @@ impl Line {
     }
 
     fn receive(&mut self, trunk: &mut Trunk) -> Result<(), Failure> {
-        // What became of packets sent is told first, and is no news: a far end that is not there
-        // does not answer, and one that went is missed by the modem.
+        // The error queue reports on sent packets first, and is ignored: a far end that is not
+        // there does not answer, and the modem notices one that went away.
         for _ in 0..MOST_A_PERIOD {
             match self.socket.receive(&mut self.inbox) {
                 Ok(_) => break,
@@ -141,7 +142,7 @@ impl Line {
                 Err(why) => return Err(Failure::cannot_here(why)),
             }
         }
-        // When it came, not when it was due: the jitter that is measured is the one that was.
+        // The time of arrival, not the due time, so that the measured jitter is the real one.
         let now = clock::now();
         for datagram in self.inbox.datagrams() {
             if let Some(from) = datagram.arrival.from {
@@ -155,14 +156,14 @@ impl Line {
         let Some(to) = trunk.step(now, &mut self.packet) else { return };
         let parts = [Place::of(&self.packet)];
         let outgoing = Outgoing::new(&parts).to(to);
-        // A socket that met an error tells of it once, instead of sending: that was an earlier
-        // packet's. What fails twice is lost, as on any network.
+        // A socket with a pending error reports it once instead of sending: it belongs to an
+        // earlier packet. A packet that fails twice is lost, as on any network.
         let sent = self.socket.send(&outgoing).or_else(|_| self.socket.send(&outgoing));
         self.unsent += u64::from(sent.is_err());
     }
 }
 
-/// The first address of that name.
+/// Resolves a name to its first address.
 fn resolved(name: &str) -> Result<SocketAddr, Failure> {
     let mut addresses = name.to_socket_addrs().map_err(|why| {
         Failure::bad_input(format!("{name}: {why}; give HOST:PORT, as in 192.0.2.1:5004"))

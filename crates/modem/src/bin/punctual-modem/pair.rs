@@ -13,26 +13,26 @@ use crate::modems::every_block;
 use crate::pty::{Pty, Terminal};
 use crate::traced::Services;
 
-/// What is wrong with the line of a pair.
+/// The impairments of the line of a pair.
 #[derive(clap::Args)]
 pub(crate) struct Line {
-    /// What the line takes from a signal, in dB
+    /// Attenuation of the line, in dB
     #[arg(long, value_name = "DB", default_value_t = 10.0, conflicts_with = "tty")]
     loss_db: f64,
-    /// The signal over the noise where it is received, in dB
+    /// Ratio of signal to noise at the receiver, in dB
     #[arg(long, value_name = "DB", default_value_t = 40.0, conflicts_with = "tty")]
     snr_db: f64,
-    /// Each hears itself so many dB weaker, 10 ms later [default: no echo]
+    /// Echo: each modem receives its own signal this many dB weaker, 10 ms later [default: no echo]
     #[arg(long, value_name = "DB", conflicts_with = "tty")]
     echo_db: Option<f64>,
-    /// How much faster B's sample clock runs, in parts per million
+    /// Deviation of B's sample clock, in parts per million; positive is fast
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, conflicts_with = "tty",
           value_parser = clap::value_parser!(i32).range(-500..=500))]
     ppm: i32,
-    /// Percent of the samples lost, in gaps of 20 ms
+    /// Percentage of samples lost, in gaps of 20 ms
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, conflicts_with = "tty")]
     gaps: f64,
-    /// Draws noise and gaps
+    /// Seed of noise and gaps
     #[arg(long, default_value_t = 1, conflicts_with = "tty")]
     seed: u64,
 }
@@ -57,7 +57,7 @@ impl Line {
     }
 }
 
-/// Turns both modems and the line. If the process is late, nothing is lost: all three stood still
+/// Runs both modems and the line. If the process is late no sample is lost: all three stood still
 /// together.
 pub(crate) fn main(
     links: [&Path; 2],

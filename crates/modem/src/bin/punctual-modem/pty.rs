@@ -1,4 +1,4 @@
-//! A pseudo-terminal with a name of our choice, and the bytes between it and a modem.
+//! A pseudo-terminal with a name of our choice, and the transfer of bytes between it and a modem.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-/// Our side of a tty. The link that leads to it goes when this goes.
+/// The master side of a tty. Dropping it removes the link to the tty.
 pub(crate) struct Pty {
     ours: OwnedFd,
     tty: String,
@@ -22,8 +22,8 @@ pub(crate) struct Pty {
 }
 
 impl Pty {
-    /// A tty, and a link of that name to it. What is there already is left alone, unless it is a
-    /// link to a tty that is gone.
+    /// Creates a tty, and a link to it with that name. An existing file is left alone, unless it is
+    /// a link to a tty that is gone.
     pub(crate) fn open(link: &Path) -> Result<Self, Failure> {
         let cannot = |what: &str, why: io::Error| {
             Failure::cannot_here(format!("{}: {what}: {why}", link.display()))
@@ -44,7 +44,7 @@ impl Pty {
         Ok(Self { ours, tty, link: link.into() })
     }
 
-    /// The tty's own name.
+    /// Returns the tty's own name.
     pub(crate) fn tty(&self) -> &str {
         &self.tty
     }
@@ -53,7 +53,7 @@ impl Pty {
 impl Drop for Pty {
     fn drop(&mut self) {
         if fs::read_link(&self.link).is_ok_and(|to| to == Path::new(&self.tty)) {
-            // Nobody is left to be told.
+            // There is no caller left to report an error to.
             let _ = fs::remove_file(&self.link);
         }
     }
@@ -64,7 +64,7 @@ fn tty() -> rustix::io::Result<(OwnedFd, String)> {
     grantpt(&ours)?;
     unlockpt(&ours)?;
     let tty = ptsname(&ours, Vec::new())?.to_string_lossy().into_owned();
-    // A modem's tty passes bytes as they are: the modem echoes, not the kernel.
+    // A modem's tty passes bytes unchanged: the modem echoes, not the kernel.
     let mut settings = tcgetattr(&ours)?;
     settings.make_raw();
     tcsetattr(&ours, OptionalActions::Now, &settings)?;
@@ -73,17 +73,17 @@ fn tty() -> rustix::io::Result<(OwnedFd, String)> {
     Ok((ours, tty))
 }
 
-/// A tty and what waits on either side of it.
+/// A tty and the bytes that wait on either side of it.
 pub(crate) struct Terminal {
     pty: Pty,
-    /// Read from the tty and not yet taken by the modem.
+    /// Bytes read from the tty and not yet taken by the modem.
     typed: Vec<u8>,
-    /// Said by the modem and not yet taken by the tty.
+    /// Bytes from the modem and not yet taken by the tty.
     said: Vec<u8>,
     is_open: bool,
 }
 
-/// The most bytes read or written at once: what a line can move in many periods.
+/// The largest number of bytes read or written at once: as many as a line moves in many periods.
 const PIECE: usize = 512;
 
 impl Terminal {
@@ -95,11 +95,11 @@ impl Terminal {
         &self.pty
     }
 
-    /// Moves bytes both ways, as far as that goes without waiting.
+    /// Moves bytes both ways, as far as possible without waiting.
     pub(crate) fn serve(&mut self, now: Instant, station: &mut Station) -> io::Result<()> {
         let is_open = self.somebody_has_it_open()?;
         let was_open = std::mem::replace(&mut self.is_open, is_open);
-        // What was typed before the tty was closed is carried out all the same.
+        // Input typed before the tty was closed is still executed.
         if self.typed.is_empty() {
             self.read()?;
         }
@@ -123,7 +123,7 @@ impl Terminal {
         let mut piece = [0; PIECE];
         match rustix::io::read(&self.pty.ours, &mut piece) {
             Ok(count) => self.typed.extend(&piece[..count]),
-            // Nothing is there; nobody has it open.
+            // No input, or no program has the tty open.
             Err(Errno::AGAIN | Errno::INTR | Errno::IO) => {}
             Err(why) => return Err(why.into()),
         }
@@ -134,7 +134,7 @@ impl Terminal {
         let mut piece = [0; PIECE];
         loop {
             if self.said.is_empty() {
-                // Nobody is to find later what was said to nobody.
+                // Output to a closed tty is discarded, so that a later client does not find it.
                 let count = station.take_output(&mut piece);
                 if count == 0 {
                     return Ok(());

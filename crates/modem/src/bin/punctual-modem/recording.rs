@@ -1,4 +1,4 @@
-//! One modem whose line is a file: it hears a recording, and what it says is recorded.
+//! One modem whose line is a file: it receives a recording, and its signal is recorded.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -17,7 +17,7 @@ use crate::modems::every_block;
 use crate::pty::{Pty, Terminal};
 use crate::traced::Services;
 
-/// The one form of WAV that is a telephone line.
+/// The only WAV format that is a telephone line.
 const FORM: WavSpec = WavSpec {
     channels: 1,
     sample_rate: SAMPLE_RATE,
@@ -25,29 +25,29 @@ const FORM: WavSpec = WavSpec {
     sample_format: SampleFormat::Int,
 };
 
-/// The longest recording that is heard: it is kept in memory.
+/// The longest recording accepted: it is kept in memory.
 const LONGEST: u32 = 3_600 * SAMPLE_RATE;
 
-/// The files that are the line.
+/// The files that stand for the line.
 #[derive(clap::Args)]
 pub(crate) struct Recording {
-    /// What the modem hears from when it dials or answers: a WAV file, 8 kHz, mono, 16 bit. After
-    /// its end there is silence
+    /// Signal that the modem receives from when it dials or answers: a WAV file, 8 kHz, mono, 16
+    /// bit. After its end there is silence
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pair", "listen", "call"])]
     wav_in: Option<PathBuf>,
-    /// Where what the modem says goes, one call after the other: a WAV file of the same kind
+    /// Record the modem's signal here, one call after the other: a WAV file of the same kind
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pair", "listen", "call"])]
     wav_out: Option<PathBuf>,
 }
 
 impl Recording {
-    /// Whether there is any.
+    /// Returns true if either file is given.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.wav_in.is_some() || self.wav_out.is_some()
     }
 }
 
-/// Turns the modem. Any number dialled is answered at once.
+/// Runs the modem. Any number dialled is answered at once.
 pub(crate) fn main(
     link: &Path,
     recording: &Recording,
@@ -85,7 +85,7 @@ pub(crate) fn main(
 
 struct Line {
     hears: Vec<i16>,
-    /// Off hook, and that sample is heard next.
+    /// The next sample to receive, while off hook.
     at: Option<usize>,
     says: Option<Said>,
 }
@@ -116,7 +116,7 @@ impl Line {
     }
 }
 
-/// A file that is written.
+/// A file that is being written.
 struct Said {
     path: PathBuf,
     writer: WavWriter<BufWriter<File>>,
@@ -135,7 +135,7 @@ impl Said {
         Ok(())
     }
 
-    /// Makes the file whole: its header says how long it is.
+    /// Completes the file: its header contains its length.
     fn keep(&mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(|why| cannot_write(&self.path, &why))
     }
@@ -145,7 +145,7 @@ fn cannot_write(path: &Path, why: &hound::Error) -> Failure {
     Failure::cannot_here(format!("{}: the recording cannot be written: {why}", path.display()))
 }
 
-/// All samples of a recording of the right form.
+/// Reads all samples of a recording of the right format.
 fn read(path: &Path) -> Result<Vec<i16>, Failure> {
     let refused = |why: String| Failure::bad_input(format!("{}: {why}", path.display()));
     let reader = WavReader::open(path)

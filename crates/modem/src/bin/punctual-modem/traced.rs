@@ -14,10 +14,10 @@ use punctual_trace::{Event, Kind, Promise, Subject, SubjectKind};
 
 use crate::modems::PERIOD;
 
-/// How often the events of a driver are written.
+/// The interval at which the events of a driver are written.
 const WRITES: Duration = Duration::from_millis(200);
 
-/// The trace file of a driver, if one is asked for: there from here on, with its only subject.
+/// Creates the trace file of a driver, with its only subject, if a trace is requested.
 pub(crate) fn file_of(mut recorder: Option<Recorder>, driver: &Subject) -> Result<Beside, Failure> {
     if let Some(recorder) = &mut recorder {
         recorder.subject(0, driver).map_err(refused)?;
@@ -25,17 +25,17 @@ pub(crate) fn file_of(mut recorder: Option<Recorder>, driver: &Subject) -> Resul
     Ok(Beside::new(recorder))
 }
 
-/// Writes what happened since the last call; `lost` is how many events were lost since the beginning.
+/// Writes the events since the last call; `lost` is the number lost since the beginning.
 pub(crate) fn events(traced: &mut Beside, events: &[Event], lost: u64) {
     complain_of(traced.events(events, lost), "the modems");
 }
 
-/// Tells of the services of a driver that is a thread of this process.
+/// Records the services of a driver that is a thread of this process.
 ///
-/// The driver may run in a reservation of a command around it: it puts events into a ring, and a
-/// thread of its own writes.
+/// The driver may run in a reservation of an enclosing command, so it only puts events into a ring,
+/// and a separate thread writes them.
 pub(crate) struct Services {
-    /// The job that is served next.
+    /// The next job to be served.
     job: u64,
     writing: Option<Writing>,
 }
@@ -47,7 +47,7 @@ struct Writing {
 }
 
 impl Services {
-    /// Of the calling thread, if a trace is asked for; the file is there from here on.
+    /// Records the calling thread, if a trace is requested; creates the file at once.
     pub(crate) fn traced(trace: &TraceArgs, driver: &str) -> Result<Self, Failure> {
         let Some(recorder) = trace.of_live_run("")? else {
             return Ok(Self { job: 0, writing: None });
@@ -68,7 +68,7 @@ impl Services {
         Ok(Self { job: 0, writing: Some(Writing { events, ends, thread }) })
     }
 
-    /// Serves all lines once, which was due at `release`.
+    /// Runs a service of all lines that was due at `release`.
     pub(crate) fn serve(
         &mut self,
         release: Instant,
@@ -83,17 +83,17 @@ impl Services {
         Ok(())
     }
 
-    /// The services that were due from `release` on are left out; `now` begins a time line of its own.
+    /// Records that the services due from `release` on are skipped; `now` begins a new time line.
     pub(crate) fn skip(&mut self, release: Instant, now: Instant) {
         let jobs = now.saturating_since(release) / PERIOD;
         self.tell(release, |_| Some(Kind::Skip { jobs }));
         self.job += jobs;
     }
 
-    /// Writes what is left.
+    /// Writes the remaining events.
     ///
     /// # Errors
-    /// The trace could not be written.
+    /// Fails if the trace could not be written.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         self.close()
     }
@@ -118,15 +118,15 @@ impl Services {
 
 impl Drop for Services {
     fn drop(&mut self) {
-        // Why the driver ends is told by somebody else.
+        // The driver's own error is reported elsewhere.
         let _ = self.close();
     }
 }
 
-/// Writes what the ring has, until it is told to end.
+/// Writes the events from the ring until `ends` is woken.
 fn write(mut traced: Beside, mut told: Consumer<Event>, ends: &Park) -> Result<(), Failure> {
     loop {
-        // Looked at first: what was put in before it was told is written.
+        // Read first, so that all events put in before the wake-up are written.
         let is_last = ends.is_woken();
         let happened: Vec<Event> = std::iter::from_fn(|| told.pop()).collect();
         events(&mut traced, &happened, told.lost());

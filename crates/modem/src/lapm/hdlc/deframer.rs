@@ -1,13 +1,13 @@
-//! Bits to frames.
+//! Turns bits into frames.
 
 use super::{FCS, FCS_BYTES, FLAG, MAX_FRAME, MIN_FRAME};
 
-/// What a deframer has thrown away.
+/// The counts of received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeframerStats {
-    /// Frames with a right check sequence.
+    /// Frames with a correct check sequence.
     pub good: u64,
-    /// Frames with a wrong one, or not of whole bytes.
+    /// Frames with a wrong check sequence, or not a whole number of bytes.
     pub bad: u64,
     /// Frames that were longer than [`MAX_FRAME`].
     pub too_long: u64,
@@ -15,17 +15,17 @@ pub struct DeframerStats {
     pub aborted: u64,
 }
 
-/// Bits to frames.
+/// Turns bits into frames.
 #[derive(Clone, Debug)]
 pub struct Deframer {
     bytes: [u8; MAX_FRAME + FCS_BYTES],
     len: usize,
-    /// The bits of the line that came last, the very last the highest.
+    /// The last eight bits of the line, the latest as the highest bit.
     last: u8,
-    /// The byte under way: the bit that came last is the highest.
+    /// The current byte; the latest bit is the highest.
     byte: u8,
-    /// Bits of it that came. At a closing flag these are a zero and six ones of the flag, which are
-    /// taken for the frame's until they are known to be a flag's.
+    /// Bits of the current byte so far. At a closing flag these are a zero and six ones of the
+    /// flag, which count as the frame's until the flag is complete.
     bits: u8,
     inside: bool,
     stats: DeframerStats,
@@ -46,17 +46,18 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Takes a bit of the line; returns the frame that it completes, without its check sequence.
+    /// Takes a bit of the line. Returns the frame that it completes, without its check sequence.
     pub fn put_bit(&mut self, bit: bool) -> Option<&[u8]> {
         if self.put_inside(bit) { None } else { self.put_other(bit) }
     }
 
-    /// Takes a bit if it is inside of a byte, and neither a flag nor a stuffed zero nor an abort: that is
-    /// a shift. Else nothing has happened, and it is a bit for [`Self::put_other`].
+    /// Takes a bit if it lies inside a byte and belongs to neither a flag, a stuffed zero nor an
+    /// abort: then it is only a shift. Otherwise changes nothing, and the bit has to go to
+    /// [`Self::put_other`]. Returns true if it took the bit.
     #[inline]
     pub(in super::super) fn put_inside(&mut self, bit: bool) -> bool {
         let last = shifted(self.last, bit);
-        // A zero behind five ones or more; the seventh one, or more.
+        // Excludes a zero after five ones or more, and the seventh one or more.
         let is_inside = self.bits < 7 && !matches!(last, 0x7c..=0x7f | 0xfe..);
         if is_inside {
             self.last = last;
@@ -66,14 +67,14 @@ impl Deframer {
         is_inside
     }
 
-    /// Takes a bit that is not inside of a byte; returns the frame that it completes.
+    /// Takes a bit that is not inside a byte. Returns the frame that it completes.
     pub(in super::super) fn put_other(&mut self, bit: bool) -> Option<&[u8]> {
         self.last = shifted(self.last, bit);
         match self.last {
             FLAG => return self.flag(),
-            // A zero behind exactly five ones.
+            // A zero after exactly five ones: stuffed.
             0x7c | 0x7d => {}
-            // The seventh one, or more.
+            // The seventh one, or a later one: an abort.
             0xfe.. => {
                 if std::mem::take(&mut self.inside) {
                     self.stats.aborted += 1;
@@ -90,7 +91,7 @@ impl Deframer {
         None
     }
 
-    /// What was received and thrown away.
+    /// Returns the counts of received frames.
     pub fn stats(&self) -> DeframerStats {
         self.stats
     }
@@ -115,7 +116,7 @@ impl Deframer {
     fn flag(&mut self) -> Option<&[u8]> {
         let inside = std::mem::replace(&mut self.inside, true);
         let (len, bits) = (std::mem::take(&mut self.len), std::mem::take(&mut self.bits));
-        // Up to the seven bits of the flag itself lie between two flags.
+        // Two adjacent flags have up to seven bits, those of the second flag, between them.
         if !inside || (len == 0 && bits <= 7) {
             return None;
         }
@@ -132,7 +133,7 @@ impl Deframer {
     }
 }
 
-/// With one bit more, which is the highest.
+/// Returns `bits` with `bit` shifted in as the highest.
 fn shifted(bits: u8, bit: bool) -> u8 {
     bits >> 1 | u8::from(bit) << 7
 }

@@ -1,20 +1,21 @@
-//! Frames to bits.
+//! Turns frames into bits.
 
 use super::{FCS, FCS_BYTES, FLAG, Frame, MAX_FRAME};
 
-/// Frames to bits. Flags fill the time between frames; one is enough between two.
+/// Turns frames into bits. Flags fill the time between frames; one is enough between two.
 ///
-/// A flag, or a byte with the zeros that it needs, is made at once and waits in a register: most
-/// bits of a line are no more than a shift.
+/// A flag, or a byte with its stuffed zeros, is built at once and waits in a register, so most bits
+/// of a line are no more than a shift.
 #[derive(Clone, Debug)]
 pub struct Framer {
     bytes: [u8; MAX_FRAME + FCS_BYTES],
     len: usize,
     /// Bytes of the frame that have been put into `line`.
     sent: usize,
-    /// Ones in a row before the next byte: at most four, for a fifth has its zero behind it.
+    /// Consecutive ones before the next byte: at most four, because a zero is stuffed after a
+    /// fifth.
     ones: u8,
-    /// Bits for the line, the next of them lowest, and how many.
+    /// Bits for the line, the next one lowest, and their number.
     line: u16,
     waiting: u8,
 }
@@ -27,7 +28,7 @@ impl Default for Framer {
 }
 
 impl Framer {
-    /// The next bit for the line. At the end of each flag `next` is asked for a frame.
+    /// Returns the next bit for the line. Calls `next` for a frame at the end of each flag.
     pub fn next_bit(&mut self, next: impl FnOnce() -> Option<Frame>) -> bool {
         if self.waiting == 0 {
             self.refill(next);
@@ -35,7 +36,7 @@ impl Framer {
         self.shift()
     }
 
-    /// The next bit, if it is of a flag or a byte that has begun.
+    /// Returns the next bit if it belongs to a flag or a byte that has begun.
     #[inline]
     pub fn bit_under_way(&mut self) -> Option<bool> {
         (self.waiting > 0).then(|| self.shift())
@@ -50,7 +51,7 @@ impl Framer {
     }
 
     fn refill(&mut self, next: impl FnOnce() -> Option<Frame>) {
-        // The flag behind a frame, before another is asked for.
+        // The flag after a frame goes first; only then is another frame requested.
         let ended = self.len > 0 && self.sent == self.len;
         if ended {
             (self.len, self.sent) = (0, 0);
@@ -68,7 +69,7 @@ impl Framer {
         }
     }
 
-    /// Puts a byte into `line`, with a zero behind each five ones.
+    /// Puts a byte into `line`, with a zero after each five ones.
     fn stuff(&mut self, byte: u8) {
         (self.line, self.waiting) = (0, 0);
         for place in 0..8 {

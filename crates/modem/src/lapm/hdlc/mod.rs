@@ -1,5 +1,5 @@
-//! Bits to frames and back: flags, bit stuffing, aborts, and the 16-bit check sequence (V.42 §8.1,
-//! after ISO/IEC 13239). Bytes travel with their lowest bit first.
+//! Turns bits into frames and back: flags, bit stuffing, aborts, and the 16-bit check sequence
+//! (V.42 §8.1, after ISO/IEC 13239). Bytes travel with their lowest bit first.
 
 mod deframer;
 mod framer;
@@ -14,7 +14,7 @@ pub use framer::Framer;
 /// The longest frame: address, two bytes of control, [`super::MAX_N401`] bytes of information.
 pub const MAX_FRAME: usize = 3 + super::MAX_N401;
 
-/// The shortest: address and control.
+/// The shortest frame: address and control.
 pub const MIN_FRAME: usize = 2;
 
 const FCS: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_SDLC);
@@ -29,7 +29,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame of `head` and then `information`, cut off at [`MAX_FRAME`].
+    /// Creates a frame of `head` and then `information`, cut off at [`MAX_FRAME`].
     pub fn new(head: &[u8], information: &[u8]) -> Self {
         let mut frame = Self { bytes: [0; MAX_FRAME], len: 0 };
         for (slot, &byte) in frame.bytes.iter_mut().zip(head.iter().chain(information)) {
@@ -39,7 +39,7 @@ impl Frame {
         frame
     }
 
-    /// Address, control, information.
+    /// Returns address, control and information.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

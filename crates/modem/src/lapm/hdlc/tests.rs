@@ -1,15 +1,15 @@
-//! Against the definition, made by hand.
+//! Compares framer and deframer with the definition, computed the slow way.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::*;
 
-/// The line's bits, flags and stuffing made by hand: the slow way.
+/// Builds the line's bits with flags and stuffing, the slow way.
 fn oracle(frame: &[u8]) -> Vec<bool> {
     let bits = |byte: u8| (0..8).map(move |i| byte >> i & 1 == 1);
     let mut with_fcs = frame.to_vec();
-    // The definition: a remainder of polynomials, bit by bit.
+    // The definition: the remainder of a polynomial division, bit by bit.
     let mut fcs = 0xffff_u16;
     for bit in frame.iter().flat_map(|&byte| bits(byte)) {
         let odd = (fcs & 1 == 1) != bit;
@@ -87,10 +87,10 @@ fn what_is_no_frame_is_counted_and_the_next_frame_is_found() {
     assert_eq!(run(aborted), (1, DeframerStats { aborted: 1, ..base }));
     // Noise before the first flag is not counted at all.
     assert_eq!(run(vec![false; 5_000]), (1, base));
-    // No flag for longer than a frame may last.
+    // No flag for longer than the longest frame.
     let long = flag().chain(vec![false; 5_000]).collect();
     assert_eq!(run(long), (1, DeframerStats { too_long: 1, ..base }));
-    // Each single wrong bit of a frame: never a wrong frame.
+    // Any single wrong bit of a frame: never a wrong frame.
     for wrong in 8..good.len() - 8 {
         let mut bits = good.clone();
         bits[wrong] ^= true;
@@ -112,7 +112,7 @@ fn flags_may_share_their_zero() {
     assert_eq!(deframer.stats(), DeframerStats { good: 1, ..Default::default() });
 }
 
-/// Ones counted and bits kept one by one: the slow way to receive.
+/// A receiver that counts ones and keeps bits one by one, the slow way.
 #[derive(Default)]
 struct SlowDeframer {
     bits: Option<Vec<bool>>,
@@ -128,7 +128,8 @@ impl SlowDeframer {
             (false, 5) => return None,
             (false, 6) => {
                 let mut bits = self.bits.replace(Vec::new())?;
-                // Its own zero and ones, as far as it does not share its zero with the flag before.
+                // Drop the flag's own zero and ones, as far as it does not share its zero with the
+                // previous flag.
                 bits.truncate(bits.len().saturating_sub(7));
                 return if bits.is_empty() { None } else { self.frame(&bits) };
             }
@@ -170,17 +171,17 @@ fn any_bits_are_received_as_the_slow_way_does() {
         let (mut fast, mut slow) = (Deframer::default(), SlowDeframer::default());
         for at in 0..8_000 {
             let draw = rng.next_u32();
-            // Long runs of ones and of zeros in the frames, and frames of all lengths.
+            // Long runs of ones and zeros in the frames, and frames of all lengths.
             let sent = framer.next_bit(|| {
                 let mut bytes = vec![[0xff, 0x7e, 0x00, draw as u8][seed as usize % 4]; MAX_FRAME];
                 rng.fill_bytes(&mut bytes[..draw as usize % 40]);
                 (draw % 3 > 0).then(|| Frame::new(&[], &bytes[..draw as usize / 4 % MAX_FRAME]))
             });
-            // Of some lines a bit in a hundred is wrong, of some all are noise, of some none is.
+            // By seed, a line has no errors, one wrong bit in a hundred, or only noise.
             let bit = match seed % 3 {
                 0 => sent,
                 1 => sent ^ rng.next_u32().is_multiple_of(100),
-                // More ones than zeros, or hardly any flag would come.
+                // More ones than zeros, so that flags occur.
                 _ => rng.next_u32() % 10 < 7,
             };
             let came = fast.put_bit(bit).map(<[u8]>::to_vec);

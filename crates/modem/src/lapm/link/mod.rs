@@ -1,19 +1,19 @@
 //! LAPM: the protocol over frames (V.42 §8.4, after Q.921).
 //!
 //! # Order of calls
-//! Give each frame with a right check sequence to [`Link::frame`]; whenever the line can take
-//! another frame, send what [`Link::next_frame`] gives; call [`Link::handle_timeout`] when
+//! Give each frame with a correct check sequence to [`Link::frame`]. Whenever the line can take
+//! another frame, send the one from [`Link::next_frame`]. Call [`Link::handle_timeout`] when
 //! [`Link::next_timeout`] passes. Bytes go in at [`Link::write`] and come out at [`Link::read`];
-//! both take and give as much as there is room for, and that is the flow control. Frames must not
-//! overtake one another; they may be lost.
+//! both move as many bytes as there is room for, and that is the flow control. Frames may be lost
+//! but must not overtake one another.
 //!
-//! # How it recovers
-//! The receiver of a frame out of order discards it and asks once, with REJ, for all from the
-//! missing one on; when frames come that it has discarded before, the missing one was lost again,
-//! and it asks again. The sender of frames that nobody acknowledges for T401 asks where the receiver
-//! is, up to N400 times, and goes on from there. It gives up too if the far end answers and still does
-//! not get one frame, however often it is sent. Numbers are kept in 64 bits here and travel in
-//! 7: a number received is one of the at most k + 1 that can be meant, or an error.
+//! # Recovery
+//! The receiver discards a frame that is out of order and asks once, with REJ, for all frames from
+//! the missing one on. If frames come that it has discarded before, the missing one was lost again,
+//! and it asks again. If frames stay unacknowledged for T401, the sender asks for the receiver's
+//! position, up to N400 times, and continues from there. It also gives up if the far end answers
+//! but never receives one frame, however often it is sent. Numbers have 64 bits here and 7 on the
+//! line: a received number is one of the at most k + 1 that it can mean, or an error.
 
 mod parameters;
 mod receive;
@@ -33,7 +33,7 @@ pub use parameters::Parameters;
 pub use state::{Closed, LinkState, LinkStats};
 use state::{Phase, Reply};
 
-/// Information of a frame sent and not acknowledged.
+/// The information of a frame that was sent and is not acknowledged.
 #[derive(Clone, Copy)]
 struct Slot {
     bytes: [u8; MAX_N401],
@@ -45,11 +45,11 @@ pub struct Link {
     role: Role,
     parameters: Parameters,
     limits: Limits,
-    /// None, until the far end has agreed.
+    /// No compression until the far end has agreed to it.
     compression: Compression,
     phase: Phase,
 
-    /// V(S), V(A), V(R) in 64 bits; `highest` is one above the highest number ever sent.
+    /// V(S), V(A) and V(R) in 64 bits; `highest` is one above the highest number ever sent.
     vs: u64,
     va: u64,
     highest: u64,
@@ -63,18 +63,18 @@ pub struct Link {
     /// T403.
     t403: Option<Instant>,
     tries: u8,
-    /// T401 ran out in a connection: no I frame is sent before the far end said where it is.
+    /// T401 expired on the connection: no I frame is sent until the far end reports its position.
     recovering: bool,
     peer_busy: bool,
-    /// RNR was said, and not yet taken back.
+    /// RNR was sent and not yet revoked.
     busy: bool,
-    /// REJ was sent, and what it asked for has not come: how far beyond that the frame discarded
-    /// last was.
+    /// REJ was sent and the requested frame has not come. The value is the distance beyond that
+    /// frame of the last frame discarded.
     rejecting: Option<u64>,
-    /// How often the frame V(A) was sent again.
+    /// The number of times that the frame V(A) was sent again.
     repeats: u32,
 
-    // What is due, in the order of `send::next_frame`.
+    // The frames that are due, in the order of `send::next_frame`.
     reply: Option<Reply>,
     command_due: bool,
     last_words: bool,
@@ -87,7 +87,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link that begins at `now`: the calling end asks, the answering end waits to be asked.
+    /// Creates a link that begins at `now`: the calling end asks, the answering end waits.
     pub fn new(now: Instant, role: Role, parameters: Parameters) -> Self {
         let limits = parameters.limits.bounded();
         let calling = role == Role::Calling;
@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Where the link is.
+    /// Returns the state of the link.
     pub fn state(&self) -> LinkState {
         match self.phase {
             Phase::Negotiating | Phase::Beginning | Phase::Awaiting => LinkState::Establishing,
@@ -144,8 +144,8 @@ impl Link {
         }
     }
 
-    /// Takes bytes for the far end, as many as there is room for; returns how many. They may be
-    /// given before the link is connected, and are not taken once it ends.
+    /// Takes bytes for the far end, as many as there is room for, and returns their number. Bytes
+    /// may be given before the link is connected. None are taken once it ends.
     #[must_use = "bytes beyond the number returned were not taken"]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         if matches!(self.phase, Phase::Releasing | Phase::Closed(_)) {
@@ -157,7 +157,7 @@ impl Link {
         taken.len()
     }
 
-    /// Moves bytes from the far end to the front of `into`; returns how many.
+    /// Moves bytes from the far end to the front of `into` and returns their number.
     pub fn read(&mut self, into: &mut [u8]) -> usize {
         let count = into.len().min(self.unread.len());
         for (slot, byte) in into.iter_mut().zip(self.unread.drain(..count)) {
@@ -166,18 +166,19 @@ impl Link {
         count
     }
 
-    /// Bytes that can be read.
+    /// Returns the number of bytes that can be read.
     pub fn readable(&self) -> usize {
         self.unread.len()
     }
 
-    /// Bytes written that the far end has not acknowledged: zero means that all arrived.
+    /// Returns the number of bytes written that the far end has not acknowledged: zero means that
+    /// all arrived.
     pub fn unacknowledged(&self) -> usize {
         let sent = (self.va..self.highest).map(|number| self.slot(number).len).sum::<usize>();
         sent + self.unsent.len()
     }
 
-    /// Asks for the end. What is not acknowledged yet may or may not arrive: wait for
+    /// Begins to end the link. Bytes not acknowledged yet may or may not arrive; wait for
     /// [`Link::unacknowledged`] to be zero first, if that matters.
     pub fn release(&mut self) {
         match self.phase {
@@ -194,17 +195,18 @@ impl Link {
         }
     }
 
-    /// When [`Link::handle_timeout`] has something to do, if nothing else happens.
+    /// Returns the time at which [`Link::handle_timeout`] has something to do, if nothing else
+    /// happens.
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.phase {
             Phase::Closed(_) => None,
-            // T403 watches only over an idle connection (V.42 §8.4.8).
+            // T403 supervises only an idle connection (V.42 §8.4.8).
             Phase::Connected if self.t401.is_none() && !self.recovering => self.t403,
             _ => self.t401,
         }
     }
 
-    /// Does what is due at `now`.
+    /// Does the work due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.next_timeout().is_none_or(|due| now < due) {
             return;
@@ -233,28 +235,28 @@ impl Link {
         self.tries += 1;
     }
 
-    /// What the link did so far.
+    /// Returns the counters so far.
     pub fn stats(&self) -> LinkStats {
         self.stats
     }
 
-    /// What holds between the ends: final once the link is connected.
+    /// Returns the limits that hold between the ends: final once the link is connected.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// The compression agreed on: final once the link is connected. The link itself compresses
-    /// nothing.
+    /// Returns the compression agreed on: final once the link is connected. The link itself does
+    /// not compress.
     pub fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// Bytes written that have not been sent yet.
+    /// Returns the number of bytes written that have not been sent yet.
     pub(super) fn unsent(&self) -> usize {
         self.unsent.len()
     }
 
-    /// Ends the link because what it carried makes no sense.
+    /// Ends the link because its content makes no sense.
     pub(super) fn break_off(&mut self) {
         if self.phase == Phase::Connected {
             self.fail();
@@ -275,7 +277,7 @@ impl Link {
         (number % self.window.len() as u64) as usize
     }
 
-    /// Room for a whole window: below it RNR is said, above twice of it RR again.
+    /// Returns the room for a whole window. RNR is sent below it, RR again above twice that.
     fn whole_window(&self) -> usize {
         usize::from(self.limits.n401_received) * usize::from(self.limits.k_received)
     }

@@ -1,44 +1,45 @@
-//! What a link works with: lengths, windows and patience.
+//! The parameters of a link: lengths, windows and timers.
 
 use punctual_model::Duration;
 
 use crate::lapm::xid::{Compression, Limits};
 use crate::lapm::{DEFAULT_K, DEFAULT_N401};
 
-/// What a link works with. All of it may differ between the ends.
+/// The parameters of a link. All of them may differ between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// N401 and k each way, before negotiation. Of what is above [`MAX_N401`](crate::lapm::MAX_N401)
-    /// and [`MAX_K`](crate::lapm::MAX_K), as much as these.
+    /// N401 and k each way, before negotiation. Values above [`MAX_N401`](crate::lapm::MAX_N401)
+    /// and [`MAX_K`](crate::lapm::MAX_K) are reduced to these.
     pub limits: Limits,
-    /// How long to wait for an answer.
+    /// The time to wait for an answer.
     pub t401: Duration,
-    /// How often to ask again before giving up.
+    /// The number of times to ask again before giving up.
     pub n400: u8,
-    /// How often the same I frame is sent again, while the far end answers but does not get it,
-    /// before giving up.
+    /// The number of times to send the same I frame again, while the far end answers but does not
+    /// receive it, before giving up.
     pub repeats: u32,
-    /// After so long without a frame, ask whether the far end is there; `None`: never.
+    /// The time without a frame after which to ask whether the far end is there; `None`: never.
     pub t403: Option<Duration>,
-    /// Whether the calling end sends XID first.
+    /// True if the calling end sends XID first.
     pub negotiate: bool,
-    /// The compression that this end wants; it comes about only by negotiation.
+    /// The compression that this end wants; only negotiation can enable it.
     pub compression: Compression,
 }
 
-/// The longest that a frame should take: what garbles a hundredth of the time in pieces of 20 ms
-/// spares half of the frames of this length, and hardly one of four times it.
+/// The longest time that a frame should take. A line that garbles a hundredth of the time in pieces
+/// of 20 ms spares half of the frames of this length, and hardly any four times as long.
 const FRAME_MS: u64 = 1_300;
 
 /// The shortest frames worth their seven bytes of head, check sequence and flag.
 const LEAST_N401: u16 = 16;
 
-/// Milliseconds that a frame of so many bytes of information takes, with stuffing at its worst.
+/// Returns the milliseconds that a frame with `n401` bytes of information takes, with worst-case
+/// stuffing.
 fn frame_ms(n401: u16, bit_rate: u32) -> u64 {
     (u64::from(n401) + 8) * 8 * 6 / 5 * 1_000 / u64::from(bit_rate.max(1))
 }
 
-/// N401 for a direction: V.42's default, halved until a frame is short enough in time.
+/// Returns N401 for a direction: V.42's default, halved until a frame takes a short enough time.
 fn n401(bit_rate: u32) -> u16 {
     let mut bytes = DEFAULT_N401;
     while bytes > LEAST_N401 && frame_ms(bytes, bit_rate) > FRAME_MS {
@@ -48,16 +49,17 @@ fn n401(bit_rate: u32) -> u16 {
 }
 
 impl Parameters {
-    /// For a line of `bit_rate` bit/s each way and no unusual delay.
+    /// Returns the parameters for a line of `bit_rate` bit/s each way and no unusual delay.
     pub fn for_rate(bit_rate: u32) -> Self {
         Self::for_rates(bit_rate, bit_rate)
     }
 
-    /// For a line of `sent` bit/s from this end and `received` bit/s to it, and no unusual delay.
+    /// Returns the parameters for a line of `sent` bit/s from this end and `received` bit/s to it,
+    /// and no unusual delay.
     ///
-    /// T401 covers the longest wait for an acknowledgement that was not lost: the frame itself,
-    /// the one that the far end is sending, and its next with the acknowledgement in it, each with
-    /// its stuffing; and a second for the modems, the line and the drivers.
+    /// T401 covers the longest wait for an acknowledgement that was not lost: the frame itself, the
+    /// one that the far end is sending, and its next one with the acknowledgement, each with its
+    /// stuffing; plus a second for the modems, the line and the drivers.
     pub fn for_rates(sent: u32, received: u32) -> Self {
         let limits = Limits {
             n401_sent: n401(sent),

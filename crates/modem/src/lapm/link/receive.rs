@@ -1,4 +1,4 @@
-//! What a frame received does (V.42 §8.4.1 to §8.4.8, §8.10).
+//! The handling of a received frame (V.42 §8.4.1 to §8.4.8, §8.10).
 
 use punctual_model::Instant;
 
@@ -9,7 +9,7 @@ use crate::modem::Role;
 use super::{Closed, Link, Phase, Reply};
 
 impl Link {
-    /// Takes a frame with a right check sequence, without it.
+    /// Takes a received frame whose check sequence was correct and has been removed.
     pub fn frame(&mut self, now: Instant, bytes: &[u8]) {
         self.handle_timeout(now);
         let far = if self.role == Role::Calling { Role::Answering } else { Role::Calling };
@@ -35,13 +35,13 @@ impl Link {
             (Phase::Connected, Kind::Rr { nr } | Kind::Rnr { nr } | Kind::Rej { nr }) => {
                 self.supervisory(now, head, nr);
             }
-            // Not agreed on, out of place, or a break signal: nothing that changes what is here.
+            // Not agreed on, out of place, or a break signal: changes no state here.
             _ => self.stats.not_understood += 1,
         }
     }
 
-    /// SABME. In a connection that carried nothing, the far end missed our UA; in any other it
-    /// lost its place, and what it had of ours with it.
+    /// Handles SABME. On a connection that carried no data the far end missed our UA. On any other
+    /// it lost its state, and with it the data from this end.
     fn asked_to_begin(&mut self, now: Instant, poll: bool) {
         match self.phase {
             Phase::Awaiting => {
@@ -74,7 +74,8 @@ impl Link {
         }
     }
 
-    /// XID: the calling end asks, the answering end says what it makes of it, as often as asked.
+    /// Handles XID: the calling end offers and the answering end replies with what it accepts, as
+    /// often as it is asked.
     fn negotiate(&mut self, command: bool, information: &[u8]) {
         let Some(far) = Offer::parse(information) else {
             self.stats.not_understood += 1;
@@ -130,12 +131,12 @@ impl Link {
             self.acknowledge_due = true;
             self.stats.frames_received += 1;
         } else if awaited {
-            // Asked for again when there is room, by RR or by the far end's poll.
+            // It is requested again when there is room, by RR or by the far end's poll.
             self.stats.no_room += 1;
         } else {
             self.stats.out_of_order += 1;
-            // Frames come in the order sent. One that is no further on than the last was sent
-            // again, and so was the one awaited, before it: that was lost again.
+            // Frames come in the order sent. A frame no further on than the last one was sent
+            // again, and so was the missing one, before it: that was lost again.
             self.reject_due |= self.rejecting.is_none_or(|last| ahead <= last);
             self.rejecting = Some(ahead);
         }
@@ -150,7 +151,8 @@ impl Link {
         self.peer_busy = matches!(head.kind, Kind::Rnr { .. });
         if head.command && head.poll {
             self.final_due = true;
-            // All frames sent before the poll are here or lost: the next may be asked for anew.
+            // All frames sent before the poll have arrived or are lost: the next may be requested
+            // anew.
             self.rejecting = None;
         }
         let answers_poll = !head.command && head.poll && self.recovering;
@@ -162,7 +164,7 @@ impl Link {
             self.vs = self.va;
             self.t401 = None;
         } else if !self.recovering && was_busy && !self.peer_busy {
-            // It may have had no room for what was under way: ask, rather than wait for T401.
+            // It may have had no room for the frames in flight: ask, rather than wait for T401.
             if self.va < self.highest {
                 self.recovering = true;
                 self.poll_due = true;
@@ -170,12 +172,13 @@ impl Link {
             self.t401 = None;
         }
         if self.peer_busy && self.t401.is_none() {
-            // Its RR may be lost: look after it.
+            // The far end's RR may be lost: poll for it.
             self.t401 = Some(now.saturating_add(self.parameters.t401));
         }
     }
 
-    /// Takes an N(R); false if it acknowledges what was never sent, which ends the link.
+    /// Takes an N(R). Returns false if it acknowledges a frame that was never sent, which ends the
+    /// link.
     fn acknowledged(&mut self, now: Instant, nr: u8) -> bool {
         let modulus = u64::from(MODULUS);
         let advance = (u64::from(nr) + modulus - self.va % modulus) % modulus;

@@ -1,4 +1,4 @@
-//! What is sent next (V.42 §8.4).
+//! The choice of the next frame (V.42 §8.4).
 
 use punctual_model::Instant;
 
@@ -10,7 +10,7 @@ use crate::lapm::xid::Offer;
 use super::{Closed, Link, Phase, Reply};
 
 impl Link {
-    /// The frame to send now, or `None` to send flags. It counts as sent at `now`.
+    /// Returns the frame to send now, or `None` to send flags. The frame counts as sent at `now`.
     pub fn next_frame(&mut self, now: Instant) -> Option<Frame> {
         self.handle_timeout(now);
         if let Some(reply) = self.reply.take() {
@@ -54,7 +54,7 @@ impl Link {
         std::mem::take(&mut self.acknowledge_due).then(|| self.status(false, nr, false))
     }
 
-    /// Says RNR or RR when the room for a whole window goes or comes.
+    /// Decides whether RNR or RR is due because the room for a whole window vanished or returned.
     fn settle_busy(&mut self) {
         let room = self.room();
         let busy =
@@ -65,18 +65,18 @@ impl Link {
         }
     }
 
-    /// RR, or RNR while there is no room. Whatever it is for, it acknowledges.
+    /// Builds RR, or RNR while there is no room. It acknowledges in any case.
     fn status(&mut self, command: bool, nr: u8, poll: bool) -> Frame {
         self.acknowledge_due = false;
         let kind = if self.busy { Kind::Rnr { nr } } else { Kind::Rr { nr } };
         self.head(command, kind, poll, &[])
     }
 
-    /// Whether an I frame is to be repeated, or there is a new one and the window lets it. Asked at the
-    /// end of each flag.
+    /// Returns true if an I frame is to be repeated, or if there is a new one and the window allows
+    /// it. Called at the end of each flag.
     #[inline]
     fn has_information(&self) -> bool {
-        // While we are busy, an I frame's N(R) would not say so: RNR goes first.
+        // An I frame carries N(R) but cannot say that we are busy: RNR goes first.
         let rnr_due = self.busy && self.acknowledge_due;
         if self.recovering || self.peer_busy || rnr_due {
             return false;
@@ -85,7 +85,7 @@ impl Link {
         self.vs < self.highest || (!self.unsent.is_empty() && !window_full())
     }
 
-    /// The next I frame, when there is one.
+    /// Builds the next I frame; only call it if there is one.
     fn information_frame(&mut self, now: Instant, nr: u8) -> Frame {
         if self.vs == self.highest {
             let index = self.slot_index(self.highest);

@@ -1,71 +1,71 @@
-//! Where a link is, why it ended, and what it did.
+//! The state of a link, the reason why it ended, and its counters.
 
-/// Where a link is.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// Agreeing, and beginning.
+    /// Negotiating and setting up the connection.
     Establishing,
     /// Bytes flow.
     Connected,
-    /// This end asked for the end.
+    /// This end has requested the end.
     Releasing,
-    /// Over. What had arrived can still be read.
+    /// Over. Bytes that have arrived can still be read.
     Closed(Closed),
 }
 
-/// Why a link is over.
+/// The reason why a link is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// This end asked for it, and the far end agreed or did not answer.
+    /// This end ended it, and the far end agreed or did not answer.
     #[error("error control ended as asked")]
     Released,
     /// The far end ended it.
     #[error("the far end ended error control")]
     ByPeer,
-    /// The far end does not want to begin.
+    /// The far end refused the connection.
     #[error("the far end refused error control")]
     Refused,
-    /// It never answered.
+    /// The far end never answered.
     #[error("the far end did not answer with error control")]
     NoPeer,
-    /// It answered once and does so no longer.
+    /// The far end has answered, and no longer does.
     #[error("the far end no longer answers: the line is lost")]
     LineLost,
-    /// It began again in the middle, so that nobody knows what arrived.
+    /// The far end began again in the middle, so it is unknown which bytes arrived.
     #[error("the far end began error control again in the middle")]
     PeerReset,
-    /// It acknowledged what was not sent.
+    /// The far end acknowledged frames that were not sent.
     #[error("the far end broke the rules of error control")]
     ProtocolError,
 }
 
-/// What a link did.
+/// The counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// I frames sent, again or for the first time.
+    /// I frames sent, including repetitions.
     pub frames_sent: u64,
     /// I frames sent again.
     pub frames_repeated: u64,
     /// I frames received in order.
     pub frames_received: u64,
-    /// I frames discarded because another was awaited.
+    /// I frames discarded because another was expected.
     pub out_of_order: u64,
     /// I frames discarded for want of room: the far end ignored RNR.
     pub no_room: u64,
-    /// Frames that meant nothing.
+    /// Frames that could not be parsed or had no meaning in the state of the link.
     pub not_understood: u64,
     /// Times that T401 ran out.
     pub timeouts: u64,
 }
 
-/// Steps of [`LinkState::Establishing`].
+/// The steps of [`LinkState`] in detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The calling end sent XID.
     Negotiating,
     /// The calling end sent SABME.
     Beginning,
-    /// The answering end waits for either.
+    /// The answering end waits for XID or SABME.
     Awaiting,
     Connected,
     Releasing,

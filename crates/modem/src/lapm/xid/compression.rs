@@ -1,42 +1,42 @@
-//! V.42bis, as it is asked for.
+//! The V.42bis parameters of an XID frame.
 
 use super::{number, parameters};
 use crate::v42bis::Sizes;
 
-/// The private group (V.42bis Annex A): whose it is, P0, P1 and P2.
+/// The private group (V.42bis Annex A): the set's name, P0, P1 and P2.
 const SET: u8 = 0;
 const V42: &[u8] = b"V42";
 const P0: u8 = 1;
 const P1: u8 = 2;
 const P2: u8 = 3;
 
-/// What is left out of V.42bis's parameters (V.42bis §5.1, Table 1).
+/// The defaults of omitted V.42bis parameters (V.42bis §5.1, Table 1).
 const DEFAULT_P1: u32 = 512;
 const DEFAULT_P2: u32 = 6;
 
 /// V.42bis in one direction or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Compression {
-    /// What the calling end sends is compressed (P0, bit 0).
+    /// The calling end's data is compressed (P0, bit 0).
     pub from_caller: bool,
-    /// What the answering end sends is compressed (P0, bit 1).
+    /// The answering end's data is compressed (P0, bit 1).
     pub from_answerer: bool,
     /// P1 and P2.
     pub sizes: Sizes,
 }
 
 impl Compression {
-    /// Both ways.
+    /// Compression both ways.
     pub fn both(sizes: Sizes) -> Self {
         Self { from_caller: true, from_answerer: true, sizes }
     }
 
-    /// Whether there is any.
+    /// Returns true if either direction is compressed.
     pub fn is_any(self) -> bool {
         self.from_caller || self.from_answerer
     }
 
-    /// What both ends want.
+    /// Returns the compression that both ends want.
     pub fn agreed_with(self, far: Self) -> Self {
         Self {
             from_caller: self.from_caller && far.from_caller,
@@ -58,7 +58,8 @@ impl Compression {
         .concat()
     }
 
-    /// No compression, where the group is another's or asks for what cannot be.
+    /// Parses a private group. Returns no compression if the group is another set's or requests the
+    /// impossible.
     pub(super) fn parse(group: &[u8]) -> Option<Self> {
         let (mut is_ours, mut p0, mut p1, mut p2) = (false, 0, DEFAULT_P1, DEFAULT_P2);
         for parameter in parameters(group) {

@@ -9,30 +9,30 @@ const N401_RECEIVED: u8 = 6;
 const K_SENT: u8 = 7;
 const K_RECEIVED: u8 = 8;
 
-/// HDLC's optional functions: what V.42 Table 11a says that an end has which offers none of its
-/// options (no selective reject, no test, no 32-bit check sequence).
+/// HDLC's optional functions: the value of V.42 Table 11a for an end without any of its options (no
+/// selective reject, no test, no 32-bit check sequence).
 const NO_OPTIONS: [u8; 4] = [0x8a, 0x89, 0, 0];
 
-/// Window and frame length, seen from the end that says so.
+/// Window and frame length, seen from the end that sends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most information bytes in a frame that this end sends.
+    /// The largest number of information bytes in a frame that this end sends.
     pub n401_sent: u16,
-    /// The most information bytes in a frame that it takes.
+    /// The largest number of information bytes in a frame that this end receives.
     pub n401_received: u16,
-    /// The most frames it sends without an acknowledgement.
+    /// The largest number of frames that this end sends without an acknowledgement.
     pub k_sent: u8,
-    /// The most frames it takes without acknowledging.
+    /// The largest number of frames that this end receives without acknowledging.
     pub k_received: u8,
 }
 
 impl Limits {
-    /// The same both ways.
+    /// Returns limits that are the same both ways.
     pub fn both(n401: u16, k: u8) -> Self {
         Self { n401_sent: n401, n401_received: n401, k_sent: k, k_received: k }
     }
 
-    /// As much of it as this end can hold, and at least something.
+    /// Returns the limits clamped to what this end can hold, and to at least one.
     pub fn bounded(self) -> Self {
         let n401 = |bytes: u16| bytes.clamp(1, MAX_N401 as u16);
         let k = |frames: u8| frames.clamp(1, MAX_K);
@@ -44,8 +44,8 @@ impl Limits {
         }
     }
 
-    /// What holds between this end and a far end that said `far`: the smaller of what one sends
-    /// and the other takes.
+    /// Returns the limits between this end and a far end that sent `far`: in each direction the
+    /// smaller of what one end sends and the other receives.
     pub fn agreed_with(self, far: Self) -> Self {
         Self {
             n401_sent: self.n401_sent.min(far.n401_received),
@@ -85,7 +85,7 @@ impl Limits {
     }
 }
 
-/// Bits on the line, bytes here; more than we can hold is as much as we can hold.
+/// Converts bits, as on the line, to bytes, limited to what this end can hold.
 fn n401(bits: u32) -> Option<u16> {
     let bytes = bits / 8;
     (bytes > 0).then_some(bytes.min(MAX_N401 as u32) as u16)

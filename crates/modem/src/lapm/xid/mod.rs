@@ -1,11 +1,11 @@
-//! What the ends agree on before they begin (V.42 §8.10, after ISO/IEC 8885).
+//! The negotiation before a connection (V.42 §8.10, after ISO/IEC 8885).
 //!
 //! ```text
 //! | 82 | 80 | length, 2 bytes | parameter: identifier, length, value | … |
 //! ```
-//! Window and frame length are negotiated in the first group, V.42bis in one of its own (`F0`, of the
-//! set `V42`). Parameters and groups unknown to us are passed over; what is left out has V.42's
-//! default, and that is no compression.
+//! Window and frame length are negotiated in the first group, V.42bis in one of its own (`F0`, of
+//! the set `V42`). Unknown parameters and groups are skipped. An omitted parameter has V.42's
+//! default, which is no compression.
 
 mod compression;
 mod limits;
@@ -18,7 +18,7 @@ pub use limits::Limits;
 const FORMAT: u8 = 0x82;
 const GROUP: u8 = 0x80;
 const PRIVATE: u8 = 0xf0;
-/// All that one end says of itself.
+/// The capabilities of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Window and frame length.
@@ -28,8 +28,8 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Writes the information field of an XID frame. Of compression it speaks only where there may
-    /// be any.
+    /// Writes the information field of an XID frame. Compression is mentioned only if this end
+    /// wants it.
     pub fn write(self) -> Vec<u8> {
         let group = |name, parameters: Vec<u8>| {
             let [high, low] = (parameters.len() as u16).to_be_bytes();
@@ -42,7 +42,8 @@ impl Offer {
         field
     }
 
-    /// Reads the information field of an XID frame; `None` if it is none, or promises nonsense.
+    /// Parses the information field of an XID frame. Returns `None` if it is none, or has
+    /// impossible values.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (&FORMAT, mut rest) = bytes.split_first()? else { return None };
         let (mut limits, mut compression) = (None, Compression::default());
@@ -61,7 +62,8 @@ impl Offer {
     }
 }
 
-/// The parameters of a group, each with its value; `None` for one that is cut off.
+/// Iterates over the parameters of a group with their values; yields `None` for one that is cut
+/// off.
 fn parameters(group: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
     let mut rest = group;
     std::iter::from_fn(move || {
@@ -81,7 +83,7 @@ fn parameters(group: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
     })
 }
 
-/// A number of up to 32 bits.
+/// Parses a number of up to 32 bits.
 fn number(value: &[u8]) -> Option<u32> {
     value.iter().try_fold(0u32, |number, &byte| Some(number.checked_mul(256)? + u32::from(byte)))
 }

@@ -1,4 +1,4 @@
-//! Bytes as they are on the line.
+//! Checks the bytes of XID frames as they are on the line.
 
 use super::*;
 use crate::v42bis::Sizes;
@@ -13,7 +13,7 @@ fn compression_is_a_group_of_its_own_and_both_must_want_it() {
     let field = Offer { compression, ..plain() }.write();
     let expected = [
         0xf0, 0x00, 0x0f, // the private group, 15 bytes
-        0x00, 0x03, b'V', b'4', b'2', // whose it is
+        0x00, 0x03, b'V', b'4', b'2', // the set's name
         0x01, 0x01, 0x03, // P0: both ways
         0x02, 0x02, 0x08, 0x00, // P1: 2048 codewords
         0x03, 0x01, 0x20, // P2: 32 octets
@@ -91,7 +91,7 @@ fn unknown_parameters_are_passed_over_and_nonsense_is_refused() {
     assert_eq!(Offer::parse(&[0x82, 0x80, 0, 9]), None);
     assert_eq!(Offer::parse(&[0x81, 0x80, 0, 0]), None);
     assert_eq!(Offer::parse(&[0x82]), None);
-    // A group that nobody knows is passed over, in front or behind.
+    // An unknown group is skipped, before or after the known one.
     let known = plain().write();
     let unknown = [0xff, 0, 1, 0];
     assert_eq!(Offer::parse(&[&known[..], &unknown].concat()), Some(plain()));

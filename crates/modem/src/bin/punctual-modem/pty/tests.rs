@@ -1,5 +1,5 @@
-//! Clients that stop reading, and that go: real ttys, and modems whose time passes as fast as this
-//! machine goes.
+//! Clients that stop reading or go away: real ttys, and modems whose time passes as fast as this
+//! machine can compute.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::modems::PERIOD;
 
-/// Of this machine's time, for anything.
+/// The time allowed for any step, in real time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who has opened a tty.
+/// A client that has opened a tty.
 struct Client {
     tty: File,
     typing: Vec<u8>,
@@ -90,7 +90,8 @@ impl Desk {
         self.now += PERIOD;
     }
 
-    /// The kernel hands bytes on when it gets to it: what is waited for is bounded by its time.
+    /// Steps until `is_so`. The kernel passes bytes on at its own pace, so the wait is bounded in
+    /// real time.
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
         let end = clock::now() + PATIENCE;
         while !is_so(self) {
@@ -99,7 +100,7 @@ impl Desk {
         }
     }
 
-    /// Until that end is shown `text`; what was shown before it, and it, are gone then.
+    /// Waits until that end is shown `text`; discards the output up to and including it.
     fn shows(&mut self, end: usize, text: &str) {
         self.until(text, |desk| {
             let shown = &mut desk.client(end).shown;
@@ -129,7 +130,7 @@ fn a_client_that_stops_reading_holds_the_far_one_up_and_loses_nothing() {
     let mut sent = vec![0; 220_000];
     ChaCha8Rng::seed_from_u64(1).fill_bytes(&mut sent);
     desk.types(0, &sent);
-    // What buffers take at the far end goes over the line in five minutes.
+    // The bytes in buffers at the far end take five minutes on the line.
     (0..500 * 50).for_each(|_| desk.step());
     let left = desk.client(0).typing.len();
     assert!(left > 20_000, "only {left} bytes were held back");
