@@ -1,7 +1,7 @@
 //! A file over one call: sent once from beginning to end, received in any order.
 //!
-//! There is no retransmission: what is lost stays lost, so that the bytes intact at the end say
-//! what the driver's lateness cost. (With V.42 below, short losses would only cost time.)
+//! There is no retransmission: lost bytes stay lost, so the intact bytes at the end show the cost
+//! of the driver's lateness. (With V.42 below, short losses would only cost time.)
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::ffi::FrameSink;
 use crate::frames::{Frame, MAX_PAYLOAD, parse};
 
-/// What a modem sends once it is connected.
+/// The data that a modem sends once it is connected.
 #[derive(Debug)]
 pub enum Source {
-    /// HDLC flags and nothing else.
+    /// Only HDLC flags.
     Flags,
     /// A file, once; then flags.
     File(FileSender),
@@ -23,7 +23,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The next frame to send, or `None` to send flags.
+    /// Returns the next frame to send, or `None` to send flags.
     pub fn next_frame(&mut self) -> Option<Frame> {
         match self {
             Self::Flags => None,
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// Payload bytes of a file handed to the line so far; zero if this sends no file.
+    /// Returns the number of payload bytes of a file sent so far; zero if this sends no file.
     pub fn file_bytes_sent(&self) -> usize {
         match self {
             Self::File(file) => file.sent,
@@ -49,7 +49,7 @@ pub struct FileSender {
 }
 
 impl FileSender {
-    /// Sends `file` from its beginning. Assumes fewer than 2³² bytes: offsets have 32 bits.
+    /// Creates a sender of `file`. Assumes fewer than 2³² bytes: offsets have 32 bits.
     pub fn new(file: Arc<[u8]>) -> Self {
         Self { file, sent: 0 }
     }
@@ -70,7 +70,7 @@ pub struct RandomFrames {
 }
 
 impl RandomFrames {
-    /// The frames of `seed`.
+    /// Creates the frames of `seed`.
     pub fn new(seed: u64) -> Self {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), offset: 0 }
     }
@@ -83,23 +83,24 @@ impl RandomFrames {
     }
 }
 
-/// Where a modem's good frames go: counted, and kept if they belong to a file.
+/// The consumer of a modem's good frames: counts them, and keeps those of a file.
 #[derive(Debug, Default)]
 pub struct Receiver {
     good_frames: u64,
-    /// Room for the file, and which of its blocks of [`MAX_PAYLOAD`] came; empty if none is due.
+    /// Room for the file, and a flag for each block of [`MAX_PAYLOAD`] that has come; empty without
+    /// a file.
     bytes: Vec<u8>,
     came: Vec<bool>,
     delivered: usize,
 }
 
 impl Receiver {
-    /// Counts frames and keeps nothing.
+    /// Creates a receiver that counts frames and keeps none.
     pub fn counting() -> Self {
         Self::default()
     }
 
-    /// Has room for a file of `len` bytes, allocated here and now.
+    /// Creates a receiver with room for a file of `len` bytes, allocated at once.
     pub fn of_file(len: usize) -> Self {
         Self {
             bytes: vec![0; len],
@@ -108,17 +109,19 @@ impl Receiver {
         }
     }
 
-    /// Frames received with a right CRC.
+    /// Returns the number of frames received with a correct CRC.
     pub fn good_frames(&self) -> u64 {
         self.good_frames
     }
 
-    /// Bytes of the file delivered, each place once, right or wrong.
+    /// Returns the number of bytes of the file delivered, right or wrong; each position counts
+    /// once.
     pub fn delivered(&self) -> usize {
         self.delivered
     }
 
-    /// Bytes delivered that equal the original's. Reads the whole file: not for a hot path.
+    /// Returns the number of bytes delivered that equal the original. Reads the whole file, so it
+    /// is not for a hot path.
     pub fn intact(&self, original: &[u8]) -> usize {
         let blocks = self.bytes.chunks(MAX_PAYLOAD).zip(original.chunks(MAX_PAYLOAD));
         blocks
@@ -128,7 +131,7 @@ impl Receiver {
             .sum()
     }
 
-    /// The file as received; places where nothing arrived hold zeros.
+    /// Returns the file as received; missing parts are zeros.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,15 +1,15 @@
-//! A modem whose line leads to another host: RTP both ways, and no signalling beside it.
+//! A modem whose line leads to another host: RTP both ways, without separate signalling.
 //!
-//! **A stream is the call.** Who dials sends, silence at first. Where a stream begins, it rings;
-//! who answers sends too, and that is how the dialling end learns of it. Who hangs up stops
-//! sending: the other modem hears its carrier go. There is no SIP, so an engaged line is one that
-//! does not answer.
+//! **A stream is the call.** The calling end sends, silence at first. The far end rings when that
+//! stream begins. When it answers it sends too, and so the calling end learns of the answer. An end
+//! that hangs up stops sending: the other modem loses its carrier. There is no SIP, so a busy line
+//! looks like one that does not answer.
 //!
-//! A stream is believed after two packets in a row (RFC 3550 A.1). During a call only its peer's
-//! address is listened to. Each call has a source identifier of its own, and that of the last call
-//! is not listened to again: what is still under way when somebody hangs up does not ring.
+//! A stream is validated after two packets in a row (RFC 3550 A.1). During a call only packets from
+//! the peer's address count. Each call has a source identifier of its own, and packets with the
+//! identifier of the last call are ignored, so that those still in flight at a hang-up do not ring.
 //!
-//! Pure: packets come with the instant of their arrival, and go with the address to send them to.
+//! Pure: packets come in with their arrival times and go out with their destination.
 
 use std::net::SocketAddr;
 
@@ -24,31 +24,31 @@ use crate::station::{Signal, Station, Told};
 
 const _: () = assert!(BLOCK == SAMPLES_PER_PACKET, "a step fills one packet");
 
-/// A call that nobody takes is given up after so long.
+/// The time after which an unanswered call is given up.
 pub const NO_ANSWER: Duration = Duration::from_secs(60);
 
-/// A caller of whom nothing comes for so long has given up.
+/// The silence after which a caller has given up.
 pub const GIVEN_UP: Duration = Duration::from_secs(2);
 
-/// What a trunk is to be.
+/// The parameters of a trunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrunkConfig {
-    /// Whom any number reaches; `None`: there is no dial tone.
+    /// The address that any number reaches; `None`: there is no dial tone.
     pub calls: Option<SocketAddr>,
-    /// Whether others can call.
+    /// True if other hosts can call.
     pub listens: bool,
-    /// How samples are sent; both laws are understood.
+    /// The law of the samples sent; both are understood.
     pub law: Law,
-    /// Samples that the jitter buffer delays by, at most half of [`crate::rtp::jitter::RING`].
+    /// The delay of the jitter buffer in samples, at most half of [`crate::rtp::jitter::RING`].
     pub delay: u32,
-    /// Draws source identifiers and where streams begin: random, but in tests.
+    /// The seed of source identifiers and of the first numbers of streams: random, except in tests.
     pub seed: u64,
 }
 
-/// What became of packets since the start.
+/// The packet counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrunkStats {
-    /// Packets to be sent.
+    /// Packets given out for sending.
     pub sent: u64,
     /// Packets that went to the jitter buffer.
     pub heard: u64,
@@ -56,14 +56,14 @@ pub struct TrunkStats {
     pub dropped: u64,
     /// Packets that came after they should have been played.
     pub late: u64,
-    /// Times that the jitter buffer had to set up its delay anew.
+    /// Times that the jitter buffer had to set up its delay again.
     pub slips: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     OnHook,
-    /// Off hook, and nobody at the far end.
+    /// Off hook, without a far end.
     OffHook,
     Ringing {
         rings: u32,
@@ -75,25 +75,25 @@ enum State {
     Through,
 }
 
-/// The modem and its line. Call [`packet`](Self::packet) for what came, then
-/// [`step`](Self::step), every 20 ms.
+/// The modem and its line. Every 20 ms, call [`packet`](Self::packet) for each datagram that came,
+/// then [`step`](Self::step).
 pub struct Trunk {
     config: TrunkConfig,
     station: Station,
     state: State,
-    /// Who calls or is called.
+    /// The address of the far end, calling or called.
     peer: Option<SocketAddr>,
     receiver: Receiver,
     sender: Option<Sender>,
     /// The far source of the last call.
     ended: Option<u32>,
     random: ChaCha8Rng,
-    /// The books but for those of the present receiver.
+    /// The counters, except those of the present receiver.
     past: TrunkStats,
 }
 
 impl Trunk {
-    /// On hook.
+    /// Creates a trunk on hook.
     pub fn new(config: TrunkConfig) -> Self {
         Self {
             config,
@@ -108,12 +108,12 @@ impl Trunk {
         }
     }
 
-    /// The modem.
+    /// Returns the modem.
     pub fn station(&mut self) -> &mut Station {
         &mut self.station
     }
 
-    /// Takes a datagram that came at `now`. One that is not for this call, or that is no RTP, is
+    /// Takes a datagram that came at `now`. One that does not belong to this call, or is no RTP, is
     /// dropped and counted.
     pub fn packet(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         let is_of_last_call = self.ended.is_some()
@@ -130,7 +130,7 @@ impl Trunk {
             return;
         }
         if self.receiver.packet(now, bytes).is_err() {
-            // The receiver counts them.
+            // The receiver counts it.
             return;
         }
         match self.state {
@@ -146,11 +146,11 @@ impl Trunk {
         }
     }
 
-    /// Passes 20 ms of everything. If it returns an address, `packet` is to be sent there.
+    /// Runs 20 ms of the modem. If it returns an address, `packet` must be sent there.
     #[must_use = "a packet that is not sent is silence at the far end"]
     pub fn step(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<SocketAddr> {
         self.look_at_the_clock(now);
-        // Played also while it rings, so that the delay is right when somebody answers.
+        // Played also while it rings, so that the delay is right when the call is answered.
         let mut heard = [0; BLOCK];
         self.receiver.play(&mut heard);
         if self.state != State::Through {
@@ -170,12 +170,12 @@ impl Trunk {
         is_full.then_some(to)
     }
 
-    /// Whether a far end sends, and this one too.
+    /// Returns true if both ends send.
     pub fn is_through(&self) -> bool {
         self.state == State::Through
     }
 
-    /// What became of packets.
+    /// Returns the packet counters.
     pub fn stats(&self) -> TrunkStats {
         let present = self.receiver.stats();
         TrunkStats {
@@ -229,19 +229,20 @@ impl Trunk {
                 self.clear();
                 self.state = State::OffHook;
             }
-            // Who dialled into a call that comes in hears that it is busy, and it rings on.
+            // A modem that dials during an incoming call is told that the line is busy, and it
+            // keeps ringing.
             Signal::HangUp if rings => {}
             Signal::HangUp => self.clear(),
         }
     }
 
-    /// Begins a stream of its own.
+    /// Begins a new outgoing stream.
     fn transmit_samples(&mut self) {
         let random = [(); 3].map(|()| self.random.next_u32());
         self.sender = Some(Sender::new(self.config.law, random));
     }
 
-    /// On hook, with nothing left of what was before but the books.
+    /// Goes on hook and resets everything but the counters.
     fn clear(&mut self) {
         self.past = self.stats();
         self.ended = self.receiver.source().or(self.ended);

@@ -1,7 +1,7 @@
 //! Characters as bits: a start bit, eight bits from the lowest on, a stop bit; ones between.
 //!
-//! What a modem without error control moves (V.14 without its stop-bit shortening: both ends have
-//! the same clock for characters and bits, so none is ever due).
+//! The line format of a modem without error control (V.14 without its stop-bit shortening: both
+//! ends use the same clock for characters and bits, so it is never needed).
 
 use std::collections::VecDeque;
 
@@ -15,15 +15,15 @@ pub fn push_character(bits: &mut VecDeque<bool>, character: u8) {
 /// Finds characters in bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Receiver {
-    /// Bits of a character so far, its start bit included; none between characters.
+    /// Bits of a character so far, including its start bit; zero between characters.
     bits: u8,
     character: u8,
     framing_errors: u64,
 }
 
 impl Receiver {
-    /// Takes a bit; returns the character that it completes. One without its stop bit is lost and
-    /// counted.
+    /// Takes a bit and returns the character that it completes. A character without a stop bit is
+    /// dropped and counted.
     pub fn put_bit(&mut self, bit: bool) -> Option<u8> {
         match self.bits {
             0 => {
@@ -43,12 +43,12 @@ impl Receiver {
         }
     }
 
-    /// Whether no character has begun: then a one changes nothing.
+    /// Returns true if no character has begun: then a one changes nothing.
     pub fn is_between(&self) -> bool {
         self.bits == 0
     }
 
-    /// Characters without their stop bit.
+    /// Returns the number of characters without a stop bit.
     pub fn framing_errors(&self) -> u64 {
         self.framing_errors
     }

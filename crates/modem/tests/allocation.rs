@@ -1,5 +1,5 @@
-//! Once its call has begun, serving a line allocates nothing. Alone in its program: it watches the
-//! whole heap.
+//! Checks that serving a line allocates nothing once its call has begun. The only test of its
+//! program, because it watches the whole heap.
 
 use peak_alloc::PeakAlloc;
 use punctual_model::{Duration, Instant};
@@ -10,7 +10,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 
 const STEP: Duration = Duration::from_millis(20);
 
-/// Each pair of lines: what both ends are set to.
+/// The settings of both ends of each pair of lines.
 const CALLS: [&str; 6] = [
     "+MS=V22B,0;+ES=3,0,2;+DS=3",
     "+MS=V22B,0;+ES=3,0,2;+DS=0",
@@ -27,7 +27,7 @@ struct Office {
 }
 
 impl Office {
-    /// A block of all lines: each end types `text` as far as it is taken, and all read.
+    /// Runs a block of all lines: each end types `text` as far as it is taken, and all read.
     fn step(&mut self, text: &[u8]) {
         for line in 0..self.exchange.lines() {
             let station = self.exchange.station(line);

@@ -1,10 +1,10 @@
-//! A modem without a driver: samples on one side, a [`Session`] on the other, one modulation or
-//! another in between, and a [`Supervisor`] who watches.
+//! A modem without a driver: samples on one side, a [`Session`] on the other, one of the
+//! modulations in between, and a [`Supervisor`] of the signal.
 //!
-//! A call begins with a greeting: V.8, where the ends negotiate their modulation, or the answer tone
+//! A call begins with a greeting: V.8, if the ends negotiate their modulation, or the answer tone
 //! of V.25. V.22bis then has a handshake of its own. With FSK the answering end sends its carrier,
-//! the calling end its own once it hears that, and a call is there when the far carrier has lasted
-//! for S9.
+//! and the calling end its own once it receives that; the call is connected when the far carrier
+//! has lasted for S9.
 
 mod bits;
 mod greeting;
@@ -22,20 +22,22 @@ use bits::Bits;
 use greeting::{Greeting, Listening, Next, Tone};
 use modem::Modem;
 
-/// A receiver of FSK takes an answer tone for a carrier; after so long it would have been found to be
-/// one.
+/// The time after which an answer tone would have been detected. An FSK receiver takes the tone for
+/// a carrier until then.
 const TONE_FOUND: Duration = Duration::from_millis(600);
 
-/// Who trains anew is silent first for so long: the far end hears its carrier go, and trains too.
+/// The silence at the start of a retrain: the far end notices the loss of the carrier and trains
+/// too.
 const RETRAIN_SILENCE: Duration = Duration::from_millis(800);
 
 /// One end of a call.
 pub struct Pump {
-    /// What precedes the modem; while it lasts, `modem` hears and says nothing.
+    /// The greeting before the modem. While it lasts, `modem` neither receives nor sends.
     greeting: Option<Greeting>,
-    /// An answer tone may still be there: while it is, `modem` hears and says nothing.
+    /// The detector of an answer tone that may still be present. While the tone is, `modem` neither
+    /// receives nor sends.
     listening: Option<Listening>,
-    /// A retrain begins then: until then `modem` hears and says nothing.
+    /// The start of a retrain: until then `modem` neither receives nor sends.
     silent_until: Option<Instant>,
     modem: Modem,
     role: Role,
@@ -45,8 +47,8 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// A modem that begins its handshake with the first samples: the far end is known to be such a
-    /// modem, and to begin at the same time.
+    /// Creates a modem that begins its handshake with the first samples: the far end is known to be
+    /// the same kind of modem and to begin at the same time.
     pub fn new(
         now: Instant,
         role: Role,
@@ -66,7 +68,7 @@ impl Pump {
         })
     }
 
-    /// A modem that greets first, as `settings` say (`+MS`).
+    /// Creates a modem that greets first, as `settings` say (`+MS`).
     pub fn greeting(now: Instant, role: Role, settings: &Settings) -> Result<Self, NoModem> {
         let mut pump = Self::new(now, role, settings.modulation, &settings.registers)?;
         pump.greeting = Greeting::new(now, role, settings)?;
@@ -78,7 +80,7 @@ impl Pump {
         Ok(pump)
     }
 
-    /// The modulation in use, or the one preferred while it is negotiated.
+    /// Returns the modulation in use, or the preferred one during negotiation.
     pub fn modulation(&self) -> Modulation {
         self.modulation
     }
@@ -104,7 +106,7 @@ impl Pump {
         }
     }
 
-    /// Fills `samples` with what comes next on the line.
+    /// Fills `samples` with the next samples for the line.
     pub fn transmit_samples(&mut self, now: Instant, samples: &mut [i16]) {
         if let Some(greeting) = &mut self.greeting {
             let next = greeting.transmit_samples(now, samples);
@@ -116,7 +118,7 @@ impl Pump {
                 samples.fill(0);
                 return;
             }
-            // What the modem made of the tone is forgotten.
+            // Discard the modem's state from during the tone.
             Some(Tone::Past) => self.begin_modem(now),
             Some(Tone::NotYet) | None => {}
         }
@@ -130,13 +132,15 @@ impl Pump {
         let heard = bits.carrier_since.is_some() || bits.session.is_some();
         match &mut self.modem {
             Modem::V22bis(modem) => modem.tx(samples),
-            // Two who both wait to hear the other would wait for ever: the answering end begins.
+            // If both ends waited for the other's carrier, neither would begin: the answering end
+            // does.
             Modem::Fsk(modem) if heard || self.role == Role::Answering => modem.tx(samples),
             Modem::Fsk(_) => samples.fill(0),
         }
     }
 
-    /// Whether the far end is heard and the handshake, if there is one, is over.
+    /// Returns true if the far end's carrier is present and the handshake, if there is one, is
+    /// over.
     pub fn is_connected(&self, now: Instant) -> bool {
         let greets = self.greeting.is_some()
             || self.listening.as_ref().is_some_and(|ear| ear.state() != Tone::NotYet);
@@ -155,13 +159,13 @@ impl Pump {
         }
     }
 
-    /// Whether the handshake failed.
+    /// Returns true if the handshake failed.
     pub fn has_failed(&self) -> bool {
         self.modem.bits().failed
     }
 
-    /// Lets data flow: call once connected, or again to begin anew without error control.
-    /// `compression` is offered where the ends come to correct errors.
+    /// Lets data flow: call it once connected, or again to start over without error control.
+    /// `compression` is offered if the ends agree on error control.
     pub fn begin(&mut self, now: Instant, start: Start, compression: Compression) {
         self.listening = None;
         let (sent, received) = self.modulation.rates_of(self.role);
@@ -173,21 +177,21 @@ impl Pump {
         }
     }
 
-    /// Whether data flows, or would if the ends had agreed.
+    /// Returns true if data flows or the ends still negotiate error control.
     pub fn has_session(&self) -> bool {
         self.modem.bits().session.is_some()
     }
 
-    /// The stream of bytes, once data flows.
+    /// Returns the stream of bytes, once data flows.
     pub fn session(&mut self) -> Option<&mut Session> {
         self.modem.bits_mut().session.as_mut()
     }
 
-    /// Whether the call stands; trains anew where that is due.
+    /// Checks whether the call still stands, and starts a retrain if one is due.
     ///
-    /// Both ends go through their first handshake again, after a silence. The library has V.22bis's
-    /// own retrain (§6.4) as well, but after it the calling end's transmitter never comes back to
-    /// data, whichever end asked (0.0.6, on a clean line).
+    /// Both ends repeat their first handshake after a silence. The library also has V.22bis's own
+    /// retrain (§6.4), but after it the calling end's transmitter never returns to data, whichever
+    /// end started it (0.0.6, on a clean line).
     pub fn supervise(&mut self, now: Instant) -> Verdict {
         let Some(supervisor) = &mut self.modem.bits_mut().supervisor else { return Verdict::GoOn };
         let verdict = supervisor.check(now);
@@ -204,7 +208,7 @@ impl Pump {
         let fresh = Bits::new(now, self.limits);
         let mut bits = std::mem::replace(self.modem.bits_mut(), fresh);
         bits.training = true;
-        // Without memory for it the bits are lost with the call.
+        // Out of memory for the modem: the bits are lost with the call.
         match Modem::new(bits, self.role, self.modulation) {
             Ok(modem) => self.modem = modem,
             Err(NoModem) => self.modem.bits_mut().failed = true,
@@ -212,18 +216,19 @@ impl Pump {
         self.silent_until = Some(now + RETRAIN_SILENCE);
     }
 
-    /// The average error of the signal (see [`crate::supervision`]), and the symbols that came.
+    /// Returns the average error of the signal (see [`crate::supervision`]), and the number of
+    /// symbols received.
     pub fn signal(&self) -> (u32, u64) {
         let bits = self.modem.bits();
         (bits.supervisor.as_ref().map_or(0, Supervisor::error), bits.symbols)
     }
 
-    /// How often the modem was trained again, since the call began.
+    /// Returns the number of retrains since the call began.
     pub fn retrained(&self) -> u32 {
         self.modem.bits().retrained
     }
 
-    /// Where the session is.
+    /// Returns the state of the session.
     pub fn outcome(&self) -> Outcome {
         self.modem.bits().session.as_ref().map_or(Outcome::Pending, Session::outcome)
     }
@@ -232,7 +237,7 @@ impl Pump {
         match next {
             Next::Greeting => return,
             Next::Modem(modulation) => self.modulation = modulation,
-            // It may be its answer tone that told us.
+            // A plain answer tone may have shown that the far end has no V.8; it may still last.
             Next::NoV8 if self.role == Role::Calling => self.listening = Listening::new().ok(),
             Next::NoV8 => {}
             Next::NothingInCommon => self.modem.bits_mut().failed = true,
@@ -243,7 +248,7 @@ impl Pump {
         }
     }
 
-    /// A modem that has heard nothing. Without memory for it the call fails.
+    /// Starts a modem in its initial state. If there is no memory for it, the call fails.
     fn begin_modem(&mut self, now: Instant) {
         if self.listening.as_ref().is_some_and(Listening::is_over) {
             self.listening = None;
@@ -256,7 +261,7 @@ impl Pump {
     }
 }
 
-/// What a receiver of that modulation is held against.
+/// Returns the supervisor's limits for a receiver of that modulation.
 fn limits(modulation: Modulation, carrier_loss: Duration) -> Limits {
     let usual = Limits::default();
     let blink = usual.blink.filter(|_| modulation == Modulation::V22bis);

@@ -1,4 +1,4 @@
-//! The modulations there are, behind one face.
+//! The modulations behind one interface.
 
 use crate::at::Modulation;
 use crate::ffi::{Channel, Fsk, V22bis};
@@ -12,7 +12,7 @@ pub(super) enum Modem {
 }
 
 impl Modem {
-    /// A modem that has heard nothing.
+    /// Creates a modem before its first sample.
     pub(super) fn new(bits: Bits, role: Role, modulation: Modulation) -> Result<Self, NoModem> {
         let calling = role == Role::Calling;
         let fsk = |low, high, bits| {
@@ -38,7 +38,7 @@ impl Modem {
         }
     }
 
-    /// Takes samples received.
+    /// Takes received samples.
     pub(super) fn rx(&mut self, samples: &[i16]) {
         match self {
             Self::V22bis(modem) => modem.rx(samples),

@@ -1,6 +1,6 @@
-//! G.711: 16-bit samples as 8 bits, by segments whose steps double (ITU-T G.711, Tables 1 and 2).
+//! G.711: 16-bit samples as 8 bits, in segments whose steps double (ITU-T G.711, Tables 1 and 2).
 
-/// Which of the two laws.
+/// The companding law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// µ-law: RTP payload type 0.
@@ -9,11 +9,11 @@ pub enum Law {
     A,
 }
 
-/// µ-law adds this before it looks for the segment, in 16-bit scale.
+/// The bias that µ-law adds before it determines the segment, in 16-bit scale.
 const BIAS: i32 = 132;
 
 impl Law {
-    /// Its RTP payload type (RFC 3551, Table 4).
+    /// Returns the RTP payload type (RFC 3551, Table 4).
     pub fn payload_type(self) -> u8 {
         match self {
             Self::Mu => 0,
@@ -21,12 +21,12 @@ impl Law {
         }
     }
 
-    /// The law of an RTP payload type, if it is one.
+    /// Returns the law of an RTP payload type, if it has one.
     pub fn of_payload_type(payload_type: u8) -> Option<Self> {
         [Self::Mu, Self::A].into_iter().find(|law| law.payload_type() == payload_type)
     }
 
-    /// A sample as a byte: the interval between two decision values that it lies in.
+    /// Encodes a sample as the interval between two decision values that contains it.
     pub fn encode(self, sample: i16) -> u8 {
         let sample = i32::from(sample);
         match self {
@@ -34,7 +34,7 @@ impl Law {
                 let size = (sample.abs() + BIAS).min(0x7fff);
                 let segment = 31 - (size >> 7).leading_zeros() as i32;
                 let code = segment << 4 | (size >> (segment + 3) & 0x0f);
-                // Sign first, and all bits turned over on the line.
+                // The sign first, and all bits inverted on the line.
                 !(if sample < 0 { 0x80 | code } else { code }) as u8
             }
             Self::A => {
@@ -42,13 +42,13 @@ impl Law {
                 let size = if sample < 0 { !sample } else { sample };
                 let segment = 32 - (size >> 8).leading_zeros() as i32;
                 let code = segment << 4 | (size >> (segment.max(1) + 3) & 0x0f);
-                // Every second bit is turned over on the line.
+                // Every second bit is inverted on the line.
                 (if sample < 0 { code } else { 0x80 | code } ^ 0x55) as u8
             }
         }
     }
 
-    /// A byte as a sample: the middle of its interval.
+    /// Decodes a byte to the middle of its interval.
     pub fn decode(self, byte: u8) -> i16 {
         let (code, negative) = match self {
             Self::Mu => (!byte, byte & 0x80 == 0),
@@ -98,8 +98,8 @@ mod tests {
         }
     }
 
-    /// The decision values as the tables give them: steps that double from segment to segment, in
-    /// 16-bit scale.
+    /// Computes the decision values as the tables give them: steps that double from segment to
+    /// segment, in 16-bit scale.
     fn decisions(law: Law) -> Vec<i32> {
         let (scale, first, steps) = match law {
             Law::Mu => (4, vec![0, 1], [15, 16, 16, 16, 16, 16, 16, 16]),
@@ -114,7 +114,8 @@ mod tests {
         values.into_iter().map(|value| value * scale).collect()
     }
 
-    /// The slow way: look for the interval, and number it as the tables do.
+    /// Checks every sample the slow way: searches for its interval, and numbers it as the tables
+    /// do.
     #[test]
     fn every_sample_is_coded_as_its_interval() {
         for law in LAWS {

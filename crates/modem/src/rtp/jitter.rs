@@ -1,66 +1,67 @@
-//! A jitter buffer: samples in when packets come, samples out when the local clock asks.
+//! A jitter buffer: samples go in when packets come and go out at the pace of the local clock.
 //!
-//! Its ring holds a sample for each of the next [`RING`] timestamps. The cursor is the timestamp
-//! of the sample to be played next; it advances by one a sample asked for and by nothing else, so
-//! a modem hears a constant delay. The stream is set up so that its first packet plays after
-//! [`JitterBuffer::new`]'s `delay`.
+//! Its ring holds a sample for each of the next [`RING`] timestamps. The cursor is the timestamp of
+//! the sample to be played next. Only playing a sample advances it, so a modem sees a constant
+//! delay. The stream is set up so that its first packet plays after the `delay` given to
+//! [`JitterBuffer::new`].
 //!
-//! | a packet's place | what becomes of it |
+//! | a packet's position | effect |
 //! |---|---|
-//! | within the ring | kept; a place filled already stays as it is |
-//! | before the cursor | late: counted, and when [`LATE_LIMIT`] in a row are late, the delay is set up anew |
-//! | beyond the ring | a jump: when the next packet follows it, the delay is set up anew |
+//! | within the ring | stored; a position already filled stays as it is |
+//! | before the cursor | late: counted; when [`LATE_LIMIT`] in a row are late, the delay is set up again |
+//! | beyond the ring | a jump: if the next packet follows it, the delay is set up again |
 //!
-//! Setting up anew is a *slip*: the modem behind hears a jump, so it is counted. Two clocks that
-//! differ by 50 ppm and 60 ms of delay slip every 20 minutes.
+//! Setting up the delay again is a *slip*: the modem behind the buffer sees a jump, so it is
+//! counted. Two clocks that differ by 50 ppm, with 60 ms of delay, slip every 20 minutes.
 //!
 //! # Concealment
-//! A place that nobody filled is heard as what was played one [`PATTERN`] before, fading to nothing
-//! over [`FADE`] samples. No modem decodes that, but its carrier detector and gain control are
-//! disturbed less than by silence at once.
+//! A missing sample is replaced by the one played a [`PATTERN`] before, fading to nothing over
+//! [`FADE`] samples. No modem decodes that, but it disturbs the carrier detector and the gain
+//! control less than sudden silence.
 
 /// Samples that can wait: 256 ms.
 pub const RING: usize = 2_048;
 
-/// Consecutive late packets before the delay is set up anew: a quarter of a second of 20 ms.
+/// Consecutive late packets before the delay is set up again: a quarter of a second of 20 ms
+/// packets.
 pub const LATE_LIMIT: u32 = 12;
 
 /// Samples that concealment repeats: 20 ms.
 pub const PATTERN: usize = 160;
 
-/// Samples of concealment until it is silent: 60 ms.
+/// Samples of concealment before silence: 60 ms.
 pub const FADE: u32 = 480;
 
-/// What a buffer did, in samples and packets since its start.
+/// The counters of a buffer, in samples and packets since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JitterStats {
     /// Samples played as they were sent.
     pub real: u64,
-    /// Samples played that nobody sent, or that came too late.
+    /// Samples played in place of samples that were lost or came too late.
     pub concealed: u64,
     /// Samples of silence before the stream began to play.
     pub waiting: u64,
-    /// Packets of which all came too late.
+    /// Packets of which every sample came too late.
     pub late: u64,
-    /// Times that the delay was set up anew.
+    /// Times that the delay was set up again.
     pub slips: u64,
     /// Samples that came twice.
     pub duplicates: u64,
 }
 
-/// The buffer. Allocates nothing.
+/// The jitter buffer. Allocates nothing.
 #[derive(Clone, Debug)]
 pub struct JitterBuffer {
     samples: [i16; RING],
     filled: [bool; RING],
     delay: u32,
-    /// The next sample to be played, in the low 32 bits a timestamp; `None` before the first
+    /// The next sample to be played; its low 32 bits are the timestamp. `None` before the first
     /// packet.
     cursor: Option<u64>,
     /// Samples of silence to be played before the cursor moves.
     waiting: u32,
     late_in_a_row: u32,
-    /// The timestamp after that of a jump.
+    /// The timestamp that would follow a jump.
     confirms_jump: Option<u32>,
     history: [i16; PATTERN],
     at: usize,
@@ -69,8 +70,8 @@ pub struct JitterBuffer {
 }
 
 impl JitterBuffer {
-    /// A buffer that plays a packet `delay` samples after it came, if it came as the first did. At
-    /// most half of [`RING`].
+    /// Creates a buffer that plays a packet `delay` samples after it came, if it took as long on
+    /// the way as the first. `delay` is limited to half of [`RING`].
     pub fn new(delay: u32) -> Self {
         Self {
             samples: [0; RING],
@@ -87,7 +88,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes the samples of a packet; at most [`RING`] / 2 of them are looked at.
+    /// Takes the samples of a packet; only the first [`RING`] / 2 count.
     pub fn put(&mut self, timestamp: u32, samples: impl ExactSizeIterator<Item = i16>) {
         let len = samples.len().min(RING / 2) as u32;
         if len == 0 {
@@ -128,14 +129,14 @@ impl JitterBuffer {
         }
     }
 
-    /// Fills `into` with what is due, one sample after the other.
+    /// Fills `into` with the next samples.
     pub fn play(&mut self, into: &mut [i16]) {
         for slot in into {
             *slot = self.next_sample();
         }
     }
 
-    /// Sets up the delay at the next packet, as at the first: another stream begins.
+    /// Sets up the delay again at the next packet, as at the first: another stream begins.
     pub fn restart(&mut self) {
         if self.cursor.take().is_some() {
             self.stats.slips += 1;
@@ -143,12 +144,12 @@ impl JitterBuffer {
         self.filled = [false; RING];
     }
 
-    /// What the buffer did.
+    /// Returns the counters.
     pub fn stats(&self) -> JitterStats {
         self.stats
     }
 
-    /// Samples between the cursor and the last that is there.
+    /// Returns the number of samples from the cursor to the last one present.
     pub fn level(&self) -> usize {
         let Some(cursor) = self.cursor else { return 0 };
         let place = |offset: usize| ((cursor + offset as u64) % RING as u64) as usize;
@@ -170,7 +171,7 @@ impl JitterBuffer {
         } else {
             self.concealing = (self.concealing + 1).min(FADE);
             self.stats.concealed += 1;
-            // The history keeps what was sent, so that a long gap does not fade twice.
+            // The history keeps the samples that were sent, so that a long gap does not fade twice.
             let level = i32::from(self.history[self.at]) * (FADE - self.concealing) as i32;
             self.at = (self.at + 1) % PATTERN;
             return (level / FADE as i32) as i16;

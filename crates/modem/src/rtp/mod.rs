@@ -1,13 +1,13 @@
 //! A telephone line over UDP: RTP (RFC 3550) with G.711 audio (RFC 3551), 20 ms a packet.
 //!
-//! - [`packet`]: headers, read and written.
+//! - [`packet`]: headers, parsed and written.
 //! - [`g711`]: 8-bit samples, µ-law and A-law.
-//! - [`sequence`]: which packets belong to the stream (RFC 3550 A.1).
-//! - [`jitter`]: packets that come when they come, played as the local clock asks.
-//! - [`Receiver`], [`Sender`]: all of it together, one for each direction.
+//! - [`sequence`]: decides which packets belong to the stream (RFC 3550 A.1).
+//! - [`jitter`]: plays packets at the pace of the local clock, whenever they come.
+//! - [`Receiver`], [`Sender`]: all of these together, one for each direction.
 //!
-//! [`crate::trunk`] makes calls of it. Pure: `now` in, samples out. Nothing here opens a socket, and
-//! nothing allocates once it is made but the packets that [`Sender`] fills.
+//! [`crate::trunk`] builds calls on it. Pure: `now` in, samples out. Nothing here opens a socket,
+//! and only the packets that [`Sender`] fills are allocated after creation.
 
 pub mod g711;
 pub mod jitter;

@@ -1,17 +1,17 @@
-//! RTP packets (RFC 3550 §5.1): the header read and written.
+//! RTP packets (RFC 3550 §5.1): parses and writes the header.
 
 /// Bytes of a header without contributing sources.
 pub const HEADER: usize = 12;
 
-/// Why bytes are no RTP packet. The numbers are from the bytes as they came.
+/// The reason why bytes are no RTP packet. The numbers are taken from the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// Cut off.
+    /// The packet is cut off.
     #[error("{len} bytes are no RTP packet: its header alone needs {needed}")]
     Short {
-        /// Bytes there are.
+        /// The number of bytes present.
         len: usize,
-        /// Bytes needed at least.
+        /// The least number of bytes needed.
         needed: usize,
     },
     /// Another version, or another protocol.
@@ -20,35 +20,35 @@ pub enum PacketError {
         /// The version found.
         version: u8,
     },
-    /// The padding claims more than there is, or nothing.
+    /// The packet claims more padding than it has bytes, or none.
     #[error("the packet claims {padding} bytes of padding in {payload} bytes of payload")]
     Padding {
-        /// What its last byte says.
+        /// The value of its last byte.
         padding: u8,
         /// The payload's bytes, padding included.
         payload: usize,
     },
 }
 
-/// A packet; its payload is still in the bytes that it came in.
+/// A packet whose payload borrows the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// For G.711: the first after a silence.
+    /// For G.711: true for the first packet after a silence.
     pub marker: bool,
-    /// What the payload is, 0 to 127.
+    /// The type of the payload, 0 to 127.
     pub payload_type: u8,
-    /// Counts packets, modulo 2¹⁶.
+    /// The packet's number, modulo 2¹⁶.
     pub sequence: u16,
-    /// Counts samples, modulo 2³².
+    /// The number of the first sample, modulo 2³².
     pub timestamp: u32,
-    /// Who sends.
+    /// The identifier of the sending source.
     pub ssrc: u32,
-    /// Without padding, contributing sources and header extension.
+    /// The payload without padding, contributing sources and header extension.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet. Contributing sources and a header extension are passed over.
+    /// Parses a packet. Contributing sources and a header extension are skipped.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, PacketError> {
         let short = |needed| PacketError::Short { len: bytes.len(), needed };
         let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(short(HEADER))?;

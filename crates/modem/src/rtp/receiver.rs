@@ -7,43 +7,43 @@ use super::jitter::{JitterBuffer, JitterStats};
 use super::packet::{Packet, PacketError};
 use super::sequence::{Sequence, Verdict};
 
-/// A source silent for so long may be replaced by another.
+/// The silence of a source after which another may replace it.
 const SOURCE_MEMORY: Duration = Duration::from_secs(2);
 
-/// Why a packet was not played.
+/// The reason why a packet was not played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// No RTP.
+    /// The bytes are no RTP packet.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// No G.711.
+    /// The payload is not G.711.
     #[error("payload type {0} is neither 0 (µ-law) nor 8 (A-law): the far end must send G.711")]
     PayloadType(u8),
-    /// Another source than the one heard.
+    /// The packet comes from another source than the current one.
     #[error("a packet of source {found:08x} while {expected:08x} is heard")]
     Source {
-        /// Whose packet it is.
+        /// The source of the packet.
         found: u32,
-        /// Who is heard.
+        /// The current source.
         expected: u32,
     },
-    /// The first packet of a source, or one far from anything expected.
+    /// The packet is the first of a source, or far from any expected one.
     #[error("sequence number {0} is not believed before the next one follows it")]
     NotBelieved(u16),
 }
 
-/// What became of packets, since the start.
+/// The packet counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Packets given to the jitter buffer.
     pub accepted: u64,
     /// Packets refused, for any reason.
     pub refused: u64,
-    /// Packets of the present stream missing so far; duplicates count against it (RFC 3550 A.3).
+    /// Packets of the present stream missing so far, minus duplicates (RFC 3550 A.3).
     pub lost: i64,
     /// Interarrival jitter, in samples (RFC 3550 A.8).
     pub jitter: u32,
-    /// What was played.
+    /// The counters of the jitter buffer.
     pub played: JitterStats,
 }
 
@@ -61,7 +61,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that plays `delay` samples after the first packet came.
+    /// Creates a receiver that plays samples `delay` samples after the first packet came.
     pub fn new(delay: u32) -> Self {
         Self {
             source: None,
@@ -101,7 +101,7 @@ impl Receiver {
         }
         match self.sequence.packet(packet.sequence) {
             Verdict::Probation | Verdict::Jump => {
-                // A source holds the line only once it is believed.
+                // A source occupies the line only once it is validated.
                 if self.sequence.is_valid() || self.source.is_none_or(|(s, _)| s != packet.ssrc) {
                     self.source = Some((packet.ssrc, now));
                 }
@@ -116,22 +116,23 @@ impl Receiver {
         Ok(())
     }
 
-    /// Fills `into` with what is due.
+    /// Fills `into` with the next samples.
     pub fn play(&mut self, into: &mut [i16]) {
         self.buffer.play(into);
     }
 
-    /// When a packet of the source last came: a line on which none comes for long is dead.
+    /// Returns the time at which the source's last packet came: a line without packets for long is
+    /// dead.
     pub fn last_heard(&self) -> Option<Instant> {
         self.source.map(|(_, last)| last)
     }
 
-    /// Who is heard (SSRC): believed already, or the first to be tried.
+    /// Returns the current source (SSRC), validated or on trial.
     pub fn source(&self) -> Option<u32> {
         self.source.map(|(source, _)| source)
     }
 
-    /// What became of packets.
+    /// Returns the packet counters.
     pub fn stats(&self) -> ReceiverStats {
         ReceiverStats {
             accepted: self.accepted,
@@ -142,7 +143,7 @@ impl Receiver {
         }
     }
 
-    /// A.8: differences of transit times, smoothed by a sixteenth.
+    /// Updates the jitter (A.8): the difference of transit times, smoothed by a sixteenth.
     fn measure(&mut self, now: Instant, timestamp: u32) {
         let arrival = u128::from(now.as_nanos()) * u128::from(crate::SAMPLE_RATE) / 1_000_000_000;
         let transit = (arrival as u32).wrapping_sub(timestamp);

@@ -17,8 +17,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender whose source, first sequence number and first timestamp are drawn from `random`,
-    /// as RFC 3550 §5.1 asks.
+    /// Creates a sender whose source, first sequence number and first timestamp come from `random`,
+    /// as RFC 3550 §5.1 requires.
     pub fn new(law: Law, random: [u32; 3]) -> Self {
         let [ssrc, sequence, timestamp] = random;
         Self {

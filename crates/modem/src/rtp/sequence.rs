@@ -1,38 +1,38 @@
-//! Which packets belong to a stream (RFC 3550 A.1): a source must send two in a row before it is
-//! believed, small gaps are loss, small steps back are reordering, and a jump counts only when a
-//! second packet follows it.
+//! Decides which packets belong to a stream (RFC 3550 A.1): a source must send two in a row before
+//! it is validated, small gaps are loss, small steps back are reordering, and a jump counts only if
+//! a second packet follows it.
 
-/// A gap of so many packets or more is a jump and no loss: a minute of 20 ms packets.
+/// The smallest gap that is a jump and not a loss: a minute of 20 ms packets.
 pub const MAX_DROPOUT: u16 = 3_000;
 
-/// Up to so many packets back is reordering.
+/// The largest step back that is reordering.
 pub const MAX_MISORDER: u16 = 100;
 
-/// Packets in a row before a source is believed.
+/// Packets in a row before a source is validated.
 pub const MIN_SEQUENTIAL: u8 = 2;
 
-/// What a packet's sequence number says.
+/// The classification of a packet by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a packet that is not valid must not be played"]
 pub enum Verdict {
-    /// Not believed yet.
+    /// The source is not validated yet.
     Probation,
-    /// The stream begins, or begins anew after a jump: with this packet.
+    /// The stream begins with this packet, or begins again after a jump.
     Begins {
         /// Its number, extended to 64 bits.
         extended: u64,
     },
-    /// The stream goes on; packets between the last and this are missing so far.
+    /// The stream continues; packets between the last and this one are missing so far.
     Next {
         /// Its number, extended to 64 bits.
         extended: u64,
     },
-    /// Late, or a second time.
+    /// The packet is late or a duplicate.
     Earlier {
         /// Its number, extended to 64 bits; `None` if it is from before the stream began.
         extended: Option<u64>,
     },
-    /// Far from anything expected: valid only if its successor comes next.
+    /// Far from any expected number: valid only if its successor comes next.
     Jump,
 }
 
@@ -47,17 +47,17 @@ pub struct Sequence {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
-    /// Nothing came.
+    /// No packet has come.
     #[default]
     Nothing,
-    /// So many more in a row are needed, and this number next.
+    /// `needed` more packets in a row are required, `next` being the first.
     Probation { needed: u8, next: u16 },
-    /// Believed; after a jump, this number would confirm it.
+    /// Validated; after a jump, this number would confirm it.
     Valid { confirms_jump: Option<u16> },
 }
 
 impl Sequence {
-    /// Takes the sequence number of a packet that came.
+    /// Takes the sequence number of a received packet.
     pub fn packet(&mut self, number: u16) -> Verdict {
         match self.state {
             State::Probation { needed, next } if number == next => {
@@ -98,29 +98,30 @@ impl Sequence {
     }
 
     fn begin(&mut self, number: u16) -> Verdict {
-        // One cycle up, so that packets from before it have numbers too.
+        // One cycle up, so that earlier packets have numbers too.
         let extended = u64::from(number) + (1 << 16);
         self.state = State::Valid { confirms_jump: None };
         (self.begun, self.highest, self.received) = (extended, extended, 1);
         Verdict::Begins { extended }
     }
 
-    /// Whether the source is believed.
+    /// Returns true if the source is validated.
     pub fn is_valid(&self) -> bool {
         matches!(self.state, State::Valid { .. })
     }
 
-    /// Packets that should have come since the stream began (A.3).
+    /// Returns the number of packets that should have come since the stream began (A.3).
     pub fn expected(&self) -> u64 {
         if self.is_valid() { self.highest - self.begun + 1 } else { 0 }
     }
 
-    /// Packets that came since the stream began, duplicates included.
+    /// Returns the number of packets that came since the stream began, including duplicates.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Expected less received: negative where duplicates outnumber losses (A.3).
+    /// Returns the expected minus the received packets: negative if duplicates outnumber losses
+    /// (A.3).
     pub fn lost(&self) -> i64 {
         self.expected() as i64 - self.received as i64
     }

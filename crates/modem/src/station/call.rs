@@ -15,26 +15,28 @@ use crate::pump::Pump;
 use crate::supervision::Verdict;
 use crate::v42bis::Sizes;
 
-/// V.42's T400 is 750 ms, counted from an instant that both ends share. These ends connect up to a
-/// second apart, so the first must ask for longer.
+/// The time that the calling end waits for detection. V.42's T400 is 750 ms, counted from an
+/// instant that both ends share. These ends connect up to a second apart, so the first must wait
+/// longer.
 const T400: Duration = Duration::from_secs(3);
 
-/// A call that is hung up has so long to deliver what was written.
+/// The time that a call which is hung up has to deliver the bytes written.
 const FLUSH: Duration = Duration::from_secs(4);
 
-/// So long it waits for the far end to agree.
+/// The time to wait for the far end to agree to the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// So long the modem goes on after error control ended, for its last frame to reach the far end.
+/// The time that the modem continues after error control ended, so that its last frame reaches the
+/// far end.
 const LAST_FRAME: Duration = Duration::from_millis(800);
 
-/// What a call has to tell.
+/// The progress of a call.
 pub(super) enum Progress {
-    /// Nothing.
+    /// No change.
     Pending,
     /// Data flows from here on.
     Connected(Connection),
-    /// It is over: nothing is sent or heard any more.
+    /// Over: no more samples are sent or received.
     Over,
 }
 
@@ -46,9 +48,9 @@ pub(super) struct Call {
     compression: CompressionSelection,
     announced: bool,
     over: bool,
-    /// Hung up by its own terminal, at.
+    /// The time at which its own terminal hung up.
     finishing: Option<Instant>,
-    /// Since when error control is asked to end, and has ended.
+    /// The times at which error control was asked to end, and ended.
     released: Option<Instant>,
     ended: Option<Instant>,
 }
@@ -114,7 +116,7 @@ impl Call {
             Outcome::Plain if self.start == Start::Plain || self.fallback == Fallback::Allowed => {
                 self.announce(ErrorControl::None)
             }
-            // Error control did not come about, and another may do.
+            // Error control could not be set up, and the call may continue without it.
             Outcome::Closed(Closed::NoPeer | Closed::Refused)
                 if !self.announced && self.fallback == Fallback::Allowed =>
             {
@@ -126,12 +128,12 @@ impl Call {
         }
     }
 
-    /// The terminal hung up: what it wrote is delivered if that goes quickly.
+    /// Starts to hang up: bytes already written are delivered if that goes quickly.
     pub(super) fn finish(&mut self, now: Instant) {
         self.finishing.get_or_insert(now);
     }
 
-    /// Whether there is a far end to say goodbye to.
+    /// Returns true if there is a far end to release the call with.
     pub(super) fn is_through(&self) -> bool {
         !self.over && self.pump.has_session()
     }
@@ -168,7 +170,8 @@ impl Call {
         })
     }
 
-    /// What is offered, by the names that both ends have for the directions.
+    /// Returns the compression to offer, with the directions named by the calling and the answering
+    /// end.
     fn offers(&self) -> Compression {
         let Compressed { sent, received } = self.compression.offers;
         let (from_caller, from_answerer) = match self.role {
@@ -178,7 +181,7 @@ impl Call {
         Compression { from_caller, from_answerer, sizes: Sizes::default() }
     }
 
-    /// What came of it.
+    /// Returns the directions that the ends agreed to compress.
     fn compressed(&mut self) -> Compressed {
         let agreed = self.pump.session().map_or(Compression::default(), |s| s.compression());
         let Compression { from_caller, from_answerer, .. } = agreed;
@@ -222,7 +225,7 @@ impl Call {
     }
 }
 
-/// What `+ES` means for this end.
+/// Returns the start and the fallback that `+ES` selects for this end.
 fn selection(role: Role, settings: &Settings) -> (Start, Fallback) {
     let errors = settings.errors;
     let detect = Start::Detect { t400: T400 };

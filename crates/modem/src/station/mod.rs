@@ -1,13 +1,13 @@
-//! A modem as a person has it on the desk: a terminal on one side, a line on the other.
+//! A modem as a device: a terminal on one side, a line on the other.
 //!
-//! Commands ([`crate::at`]), modulation and supervision ([`crate::pump`]), error control
-//! ([`crate::lapm`]), put together. Pure: a driver brings the terminal's bytes, the samples and
-//! the signals of the line with the instant of each, and carries away what comes out.
+//! Combines commands ([`crate::at`]), modulation and supervision ([`crate::pump`]) and error
+//! control ([`crate::lapm`]). Pure: a driver passes in the terminal's bytes, the samples and the
+//! line's signals, each with its instant, and takes the output away.
 //!
 //! # Order of calls
-//! Each period: [`Station::terminal`] with what the terminal sent, signals of the line,
-//! [`Station::exchange`] with the samples heard, then [`Station::next_signal`] until there is none
-//! and [`Station::take_output`].
+//! In each period, call [`Station::terminal`] with the bytes from the terminal, pass in signals of
+//! the line, call [`Station::exchange`] with the samples received, then [`Station::next_signal`]
+//! until there is none, and [`Station::take_output`].
 
 mod call;
 
@@ -23,28 +23,28 @@ pub use crate::lapm::LinkStats;
 /// Bytes of the terminal that wait for the line.
 const ROOM: usize = 4_096;
 
-/// After the line went, what had arrived waits so long for a terminal that does not read.
+/// The time that received bytes wait for a terminal that does not read, after the line is gone.
 const LAST_BYTES: Duration = Duration::from_secs(10);
 
-/// What the modem does to the line.
+/// A signal from the modem to the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Off hook, and that number dialled.
+    /// Off hook, and dial that number.
     Dial(DialString),
-    /// Off hook, for the call that comes in.
+    /// Off hook, for an incoming call.
     Answer,
     /// On hook.
     HangUp,
 }
 
-/// What the line tells the modem, beside samples.
+/// A signal from the line to the modem, beside samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// One ring of a call that comes in.
+    /// One ring of an incoming call.
     Ring,
     /// The number dialled has answered.
     Answered,
-    /// The number dialled is engaged.
+    /// The number dialled is busy.
     Busy,
     /// The number dialled does not answer.
     NoAnswer,
@@ -57,13 +57,13 @@ pub struct Station {
     at: Interpreter,
     to_send: VecDeque<u8>,
     signals: VecDeque<Signal>,
-    /// A number to be dialled, when its time has come.
+    /// A number to be dialled, and the time to do so.
     dialling: Option<(Instant, DialString)>,
     call: Option<Call>,
     off_hook: bool,
-    /// A call that ended while bytes of it were still to be read: until when.
+    /// The time until which a call that ended waits for its last bytes to be read.
     last_bytes: Option<Instant>,
-    /// The last call's link, for its books.
+    /// The counters of the last call's link.
     link: Option<LinkStats>,
 }
 
@@ -74,7 +74,7 @@ impl Default for Station {
 }
 
 impl Station {
-    /// A modem on hook, with its factory settings.
+    /// Creates a modem on hook, with its factory settings.
     pub fn new() -> Self {
         Self {
             at: Interpreter::new(),
@@ -88,8 +88,8 @@ impl Station {
         }
     }
 
-    /// Takes bytes of the terminal; returns how many. The rest is to be given again later: that is
-    /// the flow control.
+    /// Takes bytes from the terminal and returns their number. The rest must be given again later:
+    /// that is the flow control.
     #[must_use = "bytes beyond the number returned were not taken"]
     pub fn terminal(&mut self, now: Instant, bytes: &[u8]) -> usize {
         for (taken, &byte) in bytes.iter().enumerate() {
@@ -102,16 +102,16 @@ impl Station {
         bytes.len()
     }
 
-    /// Nobody has the terminal open any more.
+    /// Handles that no program has the terminal open any more.
     pub fn terminal_gone(&mut self, now: Instant) {
         self.at.terminal_gone(now);
         self.obey(now);
-        // What nobody will read must not be read by the next.
+        // Output for this client must not reach the next one.
         let mut nobody = [0; 256];
         while self.at.take_output(&mut nobody) > 0 {}
     }
 
-    /// Moves bytes for the terminal to the front of `into`; returns how many.
+    /// Moves bytes for the terminal to the front of `into` and returns their number.
     pub fn take_output(&mut self, into: &mut [u8]) -> usize {
         let count = self.at.take_output(into);
         if count > 0 || !self.at.is_online() {
@@ -120,7 +120,7 @@ impl Station {
         self.call.as_mut().map_or(0, |call| call.read(into))
     }
 
-    /// Takes what the line tells.
+    /// Takes a signal from the line.
     pub fn told(&mut self, now: Instant, told: Told) {
         let waiting = self.at.is_connecting() && self.call.is_none();
         match told {
@@ -134,16 +134,16 @@ impl Station {
         self.obey(now);
     }
 
-    /// The next signal for the line.
+    /// Returns the next signal for the line.
     pub fn next_signal(&mut self) -> Option<Signal> {
         self.signals.pop_front()
     }
 
-    /// Hears as many samples as it says, the first of them at `now`. On hook it hears nothing and
-    /// says nothing.
+    /// Receives and sends the same number of samples, the first of them at `now`. On hook it
+    /// ignores the received samples and sends silence.
     ///
     /// # Panics
-    /// If the two lengths differ.
+    /// Panics if the two lengths differ.
     pub fn exchange(&mut self, now: Instant, heard: &[i16], said: &mut [i16]) {
         assert_eq!(heard.len(), said.len(), "as many samples are said as are heard");
         self.at.handle_timeout(now);
@@ -166,27 +166,27 @@ impl Station {
         self.obey(now);
     }
 
-    /// Whether the modem is off hook.
+    /// Returns true if the modem is off hook.
     pub fn is_off_hook(&self) -> bool {
         self.off_hook
     }
 
-    /// The command interpreter, to be looked at.
+    /// Returns the command interpreter, for reading.
     pub fn commands(&self) -> &Interpreter {
         &self.at
     }
 
-    /// What the link of the present call, or of the last, did.
+    /// Returns the counters of the link of the present call, or of the last.
     pub fn link_stats(&self) -> Option<LinkStats> {
         self.link
     }
 
-    /// How often the modem was trained again in the present call.
+    /// Returns the number of retrains in the present call.
     pub fn retrained(&self) -> u32 {
         self.call.as_ref().map_or(0, Call::retrained)
     }
 
-    /// The call is over. What had arrived goes to the terminal before the result code does.
+    /// Ends the call. Bytes that have arrived go to the terminal before the result code.
     fn call_over(&mut self, now: Instant) {
         self.on_hook();
         let Some(call) = &mut self.call else { return };

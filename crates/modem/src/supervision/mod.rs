@@ -1,51 +1,52 @@
-//! Is the carrier still good? Bad signal leads to a retrain, and then to an honest NO CARRIER,
-//! never to silent garbage.
+//! Supervises the carrier. A bad signal leads to a retrain, and then to an honest NO CARRIER, never
+//! to silent garbage.
 //!
-//! The demodulator tells for each symbol how far it lay from the point it was taken for, and when
-//! its carrier comes and goes. The supervisor says what to do about it. V.22bis stays "connected"
-//! for ever after a few lost samples, and only this tells.
+//! The demodulator reports for each symbol its distance from the point it was decoded as, and when
+//! its carrier comes and goes. The supervisor decides what to do about it. V.22bis stays
+//! "connected" for ever after a few lost samples, and only these reports reveal it.
 //!
 //! # Units
 //! The error of a symbol is its squared distance from the nearest point of the constellation, in
 //! thousandths of the squared half distance between two points: 0 is perfect, 1000 lies on the
-//! border, and symbols at random average some 670.
+//! border, and random symbols average some 670.
 //!
 //! # Order of calls
-//! [`Supervisor::symbol`] and [`Supervisor::carrier`] in the order of time, then
-//! [`Supervisor::check`] at least every few tens of milliseconds; do what it says.
+//! Call [`Supervisor::symbol`] and [`Supervisor::carrier`] in order of time, then
+//! [`Supervisor::check`] at least every few tens of milliseconds, and follow its verdict.
 
 use punctual_model::{Duration, Instant};
 
-/// The average is over about so many symbols.
+/// The approximate number of symbols in the average.
 const MEMORY: i64 = 128;
 
-/// When to do what.
+/// The thresholds and times of supervision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// An average error above this is bad.
     pub bad: u32,
     /// An average error below this is good again.
     pub good: u32,
-    /// Bad for so long asks for a retrain.
+    /// A bad signal for this long requires a retrain.
     pub patience: Duration,
-    /// A retrain has so long to come to good signal.
+    /// The time in which a retrain must lead to a good signal.
     pub retrain: Duration,
-    /// Retrains that may fail one after the other.
+    /// The number of retrains that may fail one after the other.
     pub retrains: u8,
-    /// Good for so long forgives the retrains before.
+    /// A good signal for this long resets the count of retrains.
     pub forgiven: Duration,
-    /// No carrier for so long is the end: S10.
+    /// The call ends without a carrier for this long: S10.
     pub carrier_loss: Duration,
-    /// No carrier for so long, if that is less, asks for a retrain: a far end that trains anew
-    /// begins with silence. `None` where there is nothing to train.
+    /// The carrier's absence after which to retrain, if shorter than [`Limits::carrier_loss`]: a
+    /// far end that retrains begins with silence. `None` if the modulation needs no training.
     pub blink: Option<Duration>,
-    /// While it retrains, a carrier may be away for so much longer than [`Limits::carrier_loss`]:
-    /// the far end speaks when it has heard us.
+    /// The extra time, beyond [`Limits::carrier_loss`], that a carrier may be absent during a
+    /// retrain: the far end sends only after it has received us.
     pub silence: Duration,
 }
 
 impl Default for Limits {
-    /// For V.22bis: on a line of 26 dB the average is some 30, and from 450 on bits are wrong.
+    /// Returns the limits for V.22bis: on a line of 26 dB the average is some 30, and from 450 on
+    /// bits are wrong.
     fn default() -> Self {
         Self {
             bad: 400,
@@ -61,15 +62,15 @@ impl Default for Limits {
     }
 }
 
-/// What to do.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a bad signal that nobody acts on is silent garbage"]
 pub enum Verdict {
-    /// Go on.
+    /// Continue.
     GoOn,
-    /// Let the modem train anew, now.
+    /// Retrain the modem now.
     Retrain,
-    /// Hang up and say NO CARRIER. It stays so.
+    /// Hang up with NO CARRIER. This verdict is final.
     NoCarrier,
 }
 
@@ -81,12 +82,12 @@ enum State {
     Over,
 }
 
-/// Watches over one receiver.
+/// The supervisor of one receiver.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     limits: Limits,
     state: State,
-    /// When the carrier went, while it is gone.
+    /// The time at which the carrier went, while it is absent.
     gone: Option<Instant>,
     /// The average error times [`MEMORY`].
     average: i64,
@@ -94,20 +95,20 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Begins at `now`, with a carrier that is there and good.
+    /// Starts at `now`, with a carrier that is present and good.
     pub fn new(now: Instant, limits: Limits) -> Self {
         Self { limits, state: State::Good { since: now }, gone: None, average: 0, retrains: 0 }
     }
 
-    /// A symbol came, so far from its point. While there is no carrier, symbols mean nothing.
+    /// Takes the error of a received symbol. Symbols are ignored while there is no carrier.
     pub fn symbol(&mut self, error: u32) {
         if self.gone.is_none() {
-            // An outlier must not outweigh its neighbours for long.
+            // Limited, so that an outlier does not outweigh its neighbours for long.
             self.average += i64::from(error.min(4_000)) - self.average / MEMORY;
         }
     }
 
-    /// The carrier came or went.
+    /// Records that the carrier came or went.
     pub fn carrier(&mut self, now: Instant, present: bool) {
         match (present, self.gone) {
             (true, _) => self.gone = None,
@@ -116,19 +117,19 @@ impl Supervisor {
         }
     }
 
-    /// The average error.
+    /// Returns the average error.
     pub fn error(&self) -> u32 {
         u32::try_from(self.average / MEMORY).unwrap_or(0)
     }
 
-    /// Whether the average error is above [`Limits::bad`]: what a receiver makes of such a signal is
-    /// not to be trusted. Asked for each bit, so without a division.
+    /// Returns true if the average error is above [`Limits::bad`]: the bits of such a signal are
+    /// not to be trusted. Called for each bit, so it avoids a division.
     #[inline]
     pub fn signal_is_bad(&self) -> bool {
         self.average >= (i64::from(self.limits.bad) + 1) * MEMORY
     }
 
-    /// What to do at `now`.
+    /// Returns the action to take at `now`.
     pub fn check(&mut self, now: Instant) -> Verdict {
         let limits = self.limits;
         let lasts = |since: Instant, length| now.saturating_since(since) >= length;
@@ -151,7 +152,7 @@ impl Supervisor {
                     return self.retrain(now);
                 }
             }
-            // A carrier that is away for a moment is neither good nor bad.
+            // A carrier that is briefly absent is neither good nor bad.
             _ if self.gone.is_some() => {}
             State::Good { since } => {
                 if self.signal_is_bad() {
@@ -171,14 +172,14 @@ impl Supervisor {
         Verdict::GoOn
     }
 
-    /// The modem says that a retrain, ours or the far end's, is under way.
+    /// Records that the modem has started a retrain, by itself or for the far end.
     pub fn training(&mut self, now: Instant) {
         if !matches!(self.state, State::Over | State::Retraining { .. }) {
             self.state = State::Retraining { since: now };
         }
     }
 
-    /// The modem says that training succeeded.
+    /// Records that training succeeded.
     pub fn trained(&mut self, now: Instant) {
         if self.state != State::Over {
             self.average = 0;

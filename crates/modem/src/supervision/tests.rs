@@ -1,4 +1,4 @@
-//! Signals as they may come, and what is said to them.
+//! Sequences of signals, and the supervisor's verdicts.
 
 use super::*;
 use rand_chacha::ChaCha8Rng;
@@ -16,8 +16,8 @@ const LIMITS: Limits = Limits {
     silence: Duration::from_secs(1),
 };
 
-/// 600 symbols a second of one error for `ms`, looked at every 20 ms; what was said other than
-/// to go on, with its time since the start of the call.
+/// Sends 600 symbols a second with the given error for `ms` and checks every 20 ms. Returns each
+/// verdict other than to continue, with its time since the start of the call.
 fn run(watch: &mut Supervisor, now: &mut Instant, ms: u64, error: u32) -> Vec<(u64, Verdict)> {
     let mut said = Vec::new();
     for _ in 0..ms / 20 {
@@ -67,7 +67,7 @@ fn a_retrain_that_succeeds_is_forgiven_after_a_while() {
         watch.trained(now);
         assert_eq!(run(&mut watch, &mut now, 11_000, 30), []);
     }
-    // Without the while, the third time is the last.
+    // Without the time to reset the count, the third is the last.
     for expected in [Verdict::Retrain, Verdict::Retrain, Verdict::NoCarrier] {
         let said = run(&mut watch, &mut now, 1_000, 700);
         assert_eq!(said.first().map(|(_, verdict)| *verdict), Some(expected));
@@ -104,14 +104,14 @@ fn a_carrier_that_blinks_is_a_far_end_that_trains_anew_or_the_end() {
     assert_eq!(watch.check(now), Verdict::GoOn);
     now += Duration::from_nanos(1);
     assert_eq!(watch.check(now), Verdict::Retrain);
-    // It speaks again in time, and training succeeds.
+    // The carrier returns in time, and training succeeds.
     now += Duration::from_millis(1_900);
     assert_eq!(watch.check(now), Verdict::GoOn);
     watch.carrier(now, true);
     watch.trained(now);
     now += Duration::from_millis(100);
     assert_eq!(watch.check(now), Verdict::GoOn);
-    // The next time nobody speaks: S10 and the silence of a retrain, and no more.
+    // The next time the carrier stays away: S10 and the silence of a retrain, and no longer.
     watch.carrier(now, false);
     now += blink;
     assert_eq!(watch.check(now), Verdict::Retrain);

@@ -1,16 +1,16 @@
-//! Codewords back to octets.
+//! Turns codewords back into octets.
 
 use super::matcher::{Found, Matcher};
 use super::{ESCAPE_STEP, FIRST_BITS, Sizes, command};
 
-/// What no encoder sends: the ends no longer have the same dictionary, and nothing after it means
-/// anything.
+/// Input that no encoder sends: the ends no longer have the same dictionary, and all further input
+/// is meaningless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A command that there is not.
+    /// A command that does not exist.
     #[error("command {0} after the escape character is none of V.42bis: end the connection")]
     Command(u8),
-    /// A string that there is not.
+    /// A string that does not exist.
     #[error("codeword {0} stands for no string: end the connection")]
     Codeword(u16),
     /// Codewords longer than the dictionary needs.
@@ -25,7 +25,7 @@ pub struct Decoder {
     matcher: Matcher,
     transparent: bool,
     escape: u8,
-    /// The octet before was the escape character.
+    /// True if the previous octet was the escape character.
     escaped: bool,
     width: u32,
     bits: u32,
@@ -33,7 +33,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Begins in transparent mode.
+    /// Creates a decoder in transparent mode.
     pub fn new(sizes: Sizes) -> Self {
         Self {
             sizes,
@@ -47,18 +47,18 @@ impl Decoder {
         }
     }
 
-    /// Takes an octet received; the data that it completes goes to `out`: at most one string.
+    /// Takes a received octet and passes the data that it completes to `out`: at most one string.
     ///
     /// # Errors
-    /// What no encoder sends. Nothing may be asked of the decoder after that.
+    /// Fails on input that no encoder sends. The decoder must not be used after that.
     pub fn put(&mut self, octet: u8, mut out: impl FnMut(&[u8])) -> Result<(), DecodeError> {
         if self.transparent {
             return self.transparent_octet(octet, &mut out);
         }
         self.bits |= u32::from(octet) << self.count;
         self.count += 8;
-        // A codeword is longer than an octet, so there is one at most; after a command that ends
-        // the octet, none.
+        // A codeword is longer than an octet, so there is at most one; after a command that ends
+        // the octet there is none.
         if self.count >= self.width {
             let codeword = (self.bits & ((1 << self.width) - 1)) as u16;
             self.bits >>= self.width;

@@ -1,6 +1,6 @@
 //! Strings as paths in a forest: 256 roots, one for each octet, and nodes below them (§6.1).
 
-/// A codeword that stands for a string: the number of its node.
+/// A codeword of a string: the number of its node.
 pub type Node = u16;
 
 /// No node: the number of a command.
@@ -21,17 +21,17 @@ struct Entry {
     next_sibling: Node,
 }
 
-/// The forest. Allocates when it is made and never after.
+/// The forest. Allocates only when created.
 #[derive(Clone, Debug)]
 pub struct Dictionary {
     entries: Box<[Entry]>,
-    /// C1: the node that the next string gets. It is always free.
+    /// C1: the node for the next string. It is always free.
     next: Node,
 }
 
 impl Dictionary {
-    /// Roots alone, with room for `codewords` in all. The caller's sizes say that 512 is the least,
-    /// so that a path of at most 250 nodes never holds all of them.
+    /// Creates the roots, with room for `codewords` in all. The caller's sizes guarantee at least
+    /// 512, so that a path of at most 250 nodes never holds all of them.
     pub(super) fn new(codewords: u16) -> Self {
         let mut entries = vec![Entry::default(); codewords.into()].into_boxed_slice();
         for octet in 0..=255 {
@@ -40,18 +40,18 @@ impl Dictionary {
         Self { entries, next: FIRST }
     }
 
-    /// The string of one octet.
+    /// Returns the string of one octet.
     pub fn root(octet: u8) -> Node {
         FIRST_ROOT + Node::from(octet)
     }
 
-    /// Whether `node` stands for a string.
+    /// Returns true if `node` stands for a string.
     pub fn has(&self, node: Node) -> bool {
         (FIRST_ROOT..FIRST).contains(&node)
             || self.entries.get(usize::from(node)).is_some_and(|entry| entry.parent != NONE)
     }
 
-    /// The string of `node` with one octet more, if it is there.
+    /// Returns the string of `node` extended by one octet, if it exists.
     pub fn child(&self, node: Node, octet: u8) -> Option<Node> {
         let mut child = self.entry(node).first_child;
         while child != NONE {
@@ -64,8 +64,8 @@ impl Dictionary {
         None
     }
 
-    /// Adds the string of `node` with one octet more (§6.4), and frees the node that the next will
-    /// get (§6.5): the first from here on that no other string is built upon.
+    /// Adds the string of `node` extended by one octet (§6.4), and frees the node for the next
+    /// string (§6.5): the first one from here on that no other string extends.
     pub(super) fn add(&mut self, node: Node, octet: u8) -> Node {
         let added = self.next;
         let next_sibling = self.entry(node).first_child;
@@ -85,8 +85,8 @@ impl Dictionary {
         added
     }
 
-    /// Puts the string of `node` at the end of `into`; where it begins. A string that `into` has no
-    /// room for is cut off at its front.
+    /// Writes the string of `node` to the end of `into` and returns it. A string that does not fit
+    /// is cut off at its front.
     pub(super) fn string<'a>(&self, mut node: Node, into: &'a mut [u8]) -> &'a [u8] {
         let mut at = into.len();
         while at > 0 && self.has(node) {
@@ -97,7 +97,7 @@ impl Dictionary {
         &into[at..]
     }
 
-    /// Takes a leaf out of the forest; nothing if it is not in it.
+    /// Removes a leaf from the forest, if it is in it.
     fn remove(&mut self, leaf: Node) {
         let Entry { parent, next_sibling, .. } = self.entry(leaf);
         if parent == NONE {

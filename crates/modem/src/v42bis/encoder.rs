@@ -1,10 +1,9 @@
-//! Octets to codewords, or to themselves.
+//! Turns octets into codewords, or passes them on unchanged.
 
 use super::matcher::{Found, Matcher};
 use super::{ESCAPE_STEP, FIRST_BITS, Sizes, command};
 
-/// Bits of data between two looks at whether codewords are worth it (§7.8 leaves this to the
-/// encoder).
+/// Bits of data between two checks whether codewords save bits (§7.8 leaves this to the encoder).
 const LOOK: u32 = 256 * 8;
 
 /// One direction of a connection, at its sender.
@@ -15,16 +14,16 @@ pub struct Encoder {
     escape: u8,
     /// C2: bits of a codeword.
     width: u32,
-    /// Bits of codewords that are no whole octet yet.
+    /// Bits of codewords that do not fill an octet yet.
     bits: u32,
     count: u32,
-    /// What came since the last look, and what it was or would have been as codewords, in bits.
+    /// Bits of data since the last check, and their size as codewords.
     came: u32,
     coded: u32,
 }
 
 impl Encoder {
-    /// Begins in transparent mode.
+    /// Creates an encoder in transparent mode.
     pub fn new(sizes: Sizes) -> Self {
         Self {
             matcher: Matcher::new(sizes),
@@ -38,8 +37,7 @@ impl Encoder {
         }
     }
 
-    /// Takes an octet of data; what is to be sent because of it goes to `out`, a few dozen octets at
-    /// most.
+    /// Takes an octet of data and passes the resulting octets to `out`: at most a few dozen.
     pub fn put(&mut self, octet: u8, mut out: impl FnMut(u8)) {
         if self.transparent {
             out(octet);
@@ -60,9 +58,9 @@ impl Encoder {
         }
     }
 
-    /// Sends what has been held back: to be called when no octet follows for now.
+    /// Sends the data held back; call it when no octet follows for now.
     pub fn flush(&mut self, mut out: impl FnMut(u8)) {
-        // In transparent mode nothing is held back, and the string goes on.
+        // In transparent mode no data is held back, and the string continues.
         if !self.transparent && (self.matcher.has_begun() || self.count > 0) {
             if let Some(found) = self.matcher.end() {
                 self.string(found, &mut out);
@@ -72,12 +70,12 @@ impl Encoder {
         }
     }
 
-    /// Whether [`Encoder::flush`] has something to send.
+    /// Returns true if [`Encoder::flush`] has something to send.
     pub fn holds_back(&self) -> bool {
         !self.transparent && (self.matcher.has_begun() || self.count > 0)
     }
 
-    /// Whether codewords are sent.
+    /// Returns true in compressed mode.
     pub fn is_compressing(&self) -> bool {
         !self.transparent
     }
@@ -96,7 +94,7 @@ impl Encoder {
         self.codeword(found.node, out);
     }
 
-    /// Changes to the mode that the last stretch of data fares better with.
+    /// Changes to the mode that would have made the last stretch of data shorter.
     fn choose(&mut self, out: &mut impl FnMut(u8)) {
         let (came, coded) = (std::mem::take(&mut self.came), std::mem::take(&mut self.coded));
         if self.transparent && coded < came - came / 16 {

@@ -1,7 +1,7 @@
-//! String matching: the longest string that is known, and one octet more that is learnt (§6.3, §6.4).
+//! String matching: finds the longest known string, and learns it with one more octet (§6.3, §6.4).
 //!
-//! The encoder does this with what it is given. The decoder does it with octets in transparent mode,
-//! and in compressed mode learns from codewords what the encoder learnt, one codeword later.
+//! The encoder matches its input. The decoder matches the octets of transparent mode; in compressed
+//! mode it learns from codewords what the encoder learnt, one codeword later.
 
 use super::Sizes;
 use super::dictionary::{Dictionary, Node};
@@ -13,17 +13,17 @@ pub(super) struct Found {
     pub(super) length: u8,
 }
 
-/// The state of matching.
+/// The state of string matching.
 #[derive(Clone, Debug)]
 pub(super) struct Matcher {
     pub(super) dictionary: Dictionary,
     longest: u8,
     /// The string so far.
     current: Option<Found>,
-    /// A string that ended before the octet after it was known.
+    /// A string that ended and waits for the next octet.
     ended: Option<Found>,
-    /// The node that the last string left behind: the decoder does not have it yet, so the next
-    /// string must not be it (§6.3 b).
+    /// The node that the last string added: the decoder does not have it yet, so the next string
+    /// must not be it (§6.3 b).
     added: Option<Node>,
 }
 
@@ -38,7 +38,7 @@ impl Matcher {
         }
     }
 
-    /// Takes an octet; the string that it ended, if it did.
+    /// Takes an octet and returns the string that it ended, if any.
     pub(super) fn octet(&mut self, octet: u8) -> Option<Found> {
         if let Some(ended) = self.ended.take() {
             self.learn(ended, octet);
@@ -63,20 +63,20 @@ impl Matcher {
         Some(current)
     }
 
-    /// Ends the string here, before the octet after it is known.
+    /// Ends the string here, before its next octet is known.
     pub(super) fn end(&mut self) -> Option<Found> {
         let current = self.current.take()?;
         self.ended = Some(current);
         Some(current)
     }
 
-    /// Whether a string has begun.
+    /// Returns true if a string has begun.
     pub(super) fn has_begun(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Takes a string that came as a codeword, and its first octet; false if the dictionary no
-    /// longer has it.
+    /// Takes a string that came as a codeword, and its first octet. Returns false if the dictionary
+    /// no longer has it.
     pub(super) fn codeword(&mut self, found: Found, first: u8) -> bool {
         if let Some(ended) = self.ended.take() {
             self.learn(ended, first);
@@ -85,7 +85,7 @@ impl Matcher {
         self.dictionary.has(found.node)
     }
 
-    /// Adds a string with the octet that followed it, unless it is there or too long.
+    /// Adds a string extended by the octet that followed it, unless it exists or is too long.
     fn learn(&mut self, string: Found, octet: u8) {
         let known = self.dictionary.child(string.node, octet).is_some();
         self.added = (!known && string.length < self.longest)

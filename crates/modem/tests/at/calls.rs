@@ -1,4 +1,4 @@
-//! Calls: made, answered, given up, lost, put on hold.
+//! Calls: placed, answered, given up, lost, put on hold.
 
 use punctual_model::Duration;
 use punctual_modem::at::{

@@ -1,11 +1,11 @@
-//! Each command and its answer: V.250, sections as said.
+//! Each command and its answer, with the sections of V.250.
 
 use super::Bench;
 
 const OK: &str = "\r\nOK\r\n";
 const ERROR: &str = "\r\nERROR\r\n";
 
-/// The answer with information text before OK.
+/// Returns an answer with information text before OK.
 fn told(text: &str) -> String {
     format!("\r\n{text}\r\n{OK}")
 }

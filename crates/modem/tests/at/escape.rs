@@ -1,4 +1,4 @@
-//! `+++` and its guard times, exact to the nanosecond, and against a slow oracle.
+//! Checks `+++` and its guard times, exactly to the nanosecond and against a slow oracle.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::at::escape::Escape;
@@ -80,7 +80,7 @@ fn without_a_guard_time_three_in_a_row_escape_at_once() {
     assert_eq!(bench.types("ATO0\r"), "\r\nCONNECT 2400\r\n");
 }
 
-/// The definition, over the whole history: does an escape hold at `now`?
+/// The definition, over the whole history: returns true if an escape holds at `now`.
 fn oracle(start: u64, history: &[(u64, u8)], now: u64, guard: u64) -> bool {
     let Some(first) = history.len().checked_sub(3) else { return false };
     let last_three = &history[first..];

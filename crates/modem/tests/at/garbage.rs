@@ -1,4 +1,4 @@
-//! Anything typed, at any time, with anything happening on the line.
+//! Random input at random times, with random events on the line.
 
 use punctual_model::Duration;
 use punctual_modem::at::{LineEvent, Order};
@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::{Bench, CALL};
 
-/// Bytes that come near to commands, so that few are wasted.
+/// Bytes that often form commands, so that few are wasted.
 const ALPHABET: &[u8] = b"AATTatEVQXZDDHO&FCIS01235789=?+,;MSER/ \r\r\r\n\x08+++WP@\xff\x00";
 
 const PHRASES: [&[u8]; 5] = [b"\rATD1\r", b"\rATA\r", b"+++", b"\rATO\r", b"\rATH\r"];
@@ -18,7 +18,7 @@ fn whatever_happens_the_modem_stays_in_order_and_can_be_talked_to_afterwards() {
     for seed in 0..3_000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut bench = Bench::echoing();
-        // What the line was last told: an attempt or a call of which it knows.
+        // True while the line has been ordered to place or answer a call.
         let mut busy = false;
         for _ in 0..200 {
             match rng.next_u32() % 12 {
@@ -77,8 +77,8 @@ fn whatever_happens_the_modem_stays_in_order_and_can_be_talked_to_afterwards() {
             let knows = bench.modem.has_call() || bench.modem.is_connecting();
             assert_eq!(busy, knows, "seed {seed}: line and modem agree");
         }
-        // However it stands, a person gets back to OK: the call ends, the line is finished, and the
-        // characters are the usual ones again.
+        // In any state a user gets back to OK: the call ends, the line is completed, and the
+        // characters are reset.
         bench.event(LineEvent::Lost);
         let end = bench.modem.settings().registers.get(punctual_modem::at::Register::Terminator);
         bench.byte(end);
@@ -117,7 +117,7 @@ fn every_line_is_answered_exactly_once() {
         let finals = ["\r\nOK\r\n", "\r\nERROR\r\n", "\r\nNO CARRIER\r\n", "0\r", "4\r", "3\r"];
         let ends = finals.iter().any(|code| said.ends_with(code));
         let silent = settings.quiet || bench.modem.is_connecting();
-        // Numbers and words are told apart by V, and a changed S3 or S4 changes the ends.
+        // Numbers and words depend on V, and a changed S3 or S4 changes the line ends.
         let usual = settings.registers.get(punctual_modem::at::Register::Terminator) == 13
             && settings.registers.get(punctual_modem::at::Register::Formatter) == 10;
         if usual {

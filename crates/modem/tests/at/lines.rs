@@ -1,4 +1,4 @@
-//! Bytes to lines: prefix, echo, editing, length, `A/`.
+//! Assembling bytes into lines: prefix, echo, editing, length, `A/`.
 
 use punctual_modem::at::LINE_ROOM;
 

@@ -15,7 +15,7 @@ use punctual_modem::at::{
 struct Bench {
     modem: Interpreter,
     now: Instant,
-    /// What went to the far end.
+    /// The bytes that went to the far end.
     sent: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ const CALL: Connection = Connection {
 };
 
 impl Bench {
-    /// A modem that does not echo.
+    /// Creates a modem that does not echo.
     fn new() -> Self {
         let mut bench = Self::echoing();
         assert_eq!(bench.types("ATE0\r"), "ATE0\r\r\nOK\r\n");
@@ -39,7 +39,7 @@ impl Bench {
         Self { modem: Interpreter::new(), now: Instant::from_nanos(5_000), sent: Vec::new() }
     }
 
-    /// Online in a call that it made.
+    /// Creates a modem that is online in a call that it placed.
     fn online() -> Self {
         let mut bench = Self::new();
         assert_eq!(bench.types("ATD1\r"), "");
@@ -52,7 +52,7 @@ impl Bench {
         self.sent.extend(self.modem.terminal(self.now, byte));
     }
 
-    /// Types and returns what the modem says to it.
+    /// Types `text` and returns the modem's output.
     fn types(&mut self, text: &str) -> String {
         text.bytes().for_each(|byte| self.byte(byte));
         self.output()
@@ -63,7 +63,7 @@ impl Bench {
         self.output()
     }
 
-    /// Lets time pass, exactly as a driver would: each time-out is handled when it is due.
+    /// Lets time pass as a driver would: each timeout is handled exactly when it is due.
     fn wait(&mut self, length: Duration) -> String {
         let end = self.now + length;
         while let Some(due) = self.modem.next_timeout().filter(|&due| due <= end) {
