@@ -1,4 +1,4 @@
-//! Whole calls through the bank, driven by a virtual clock: no thread, no waiting, no luck.
+//! Whole calls through the bank, driven by a virtual clock: no threads, no waiting, no chance.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use punctual_modem::{Bank, BankConfig, BankError, BankStats, CardStats, PERIOD};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Incompressible, as in the paper's transfers (Rialto/NT, §4.4).
+/// Returns an incompressible file, as in the paper's transfers (Rialto/NT, §4.4).
 fn file(len: usize) -> Arc<[u8]> {
     let mut bytes = vec![0; len];
     ChaCha8Rng::seed_from_u64(99).fill_bytes(&mut bytes);
@@ -17,7 +17,7 @@ fn file(len: usize) -> Arc<[u8]> {
 
 const LEN: usize = 3_000;
 
-/// Long enough for the handshake and [`LEN`] bytes: 24 s of line time.
+/// Jobs that suffice for the handshake and [`LEN`] bytes: 24 s of line time.
 const JOBS: u64 = 1_920;
 
 fn bank(lines: u32, seed: u64) -> Bank {
@@ -30,15 +30,15 @@ fn release(job: u64) -> Instant {
     START + PERIOD * job
 }
 
-/// One whole job at `now`, in one iteration, taking no time.
+/// Runs one whole job at `now`, in one iteration that takes no time.
 fn job(bank: &mut Bank, now: Instant) {
     let lines = bank.lines();
     assert_eq!(bank.iterate(now, lines), lines);
     bank.commit(now);
 }
 
-/// One job at each release, but none for `stall` after the 800th: then at its end, as from a
-/// driver that was kept from running. At 10 s the transfer is well under way.
+/// Runs one job at each release, but none for `stall` after the 800th, as if the driver was kept
+/// from running; it runs again at the end of the stall. At 10 s the transfer is well under way.
 fn call_with_stall(seed: u64, stall: Duration) -> (Bank, BankStats) {
     let mut bank = bank(1, seed);
     let stalled_from = release(800);
@@ -76,8 +76,8 @@ fn a_stall_of_50_ms_loses_nothing() {
     assert_eq!(stats.file_line.bytes_intact, LEN);
 }
 
-/// How much follows from one loss is up to the modem's timing recovery: here three calls lose from
-/// a few frames to all that came after it.
+/// The effect of one loss depends on the modem's timing recovery: here three calls lose from a few
+/// frames to all later ones.
 #[test]
 fn one_stall_of_100_ms_loses_a_ring_of_samples_and_breaks_the_transfer() {
     let lost = CardStats { samples_lost: 512, overruns: 1, stale_samples: 512, most_pending: 800 };
@@ -206,7 +206,7 @@ fn an_answer_committed_late_is_heard_stale() {
     bank.commit(START + Duration::from_millis(70));
     let stats = bank.stats(START + Duration::from_millis(70));
     assert_eq!(stats.cards.stale_samples, 48);
-    // Committing again writes nothing again.
+    // A second commit writes nothing.
     bank.commit(START + Duration::from_millis(70));
     assert_eq!(bank.stats(START + Duration::from_millis(70)), stats);
     assert_eq!(stats.cards.samples_lost, 0);

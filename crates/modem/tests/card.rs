@@ -1,9 +1,9 @@
-//! The card at its boundaries: what is lost, what is stale, and that the books balance.
+//! The card at its boundaries: lost and stale samples, and the balance of its counters.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::card::{Card, CardStats, RING, SampleClock, Wire};
 
-/// Says its sample number, and remembers what it heard.
+/// A line that sends its sample number and records the samples it receives.
 #[derive(Default)]
 struct Counter {
     heard: Vec<i16>,
@@ -27,7 +27,7 @@ fn card() -> Card<Counter> {
     Card::new(SampleClock::new(START, 0), Counter::default())
 }
 
-/// Reads at `position`, answers at once with `sample` throughout; returns what was read.
+/// Reads at `position` and answers at once, each sample being `sample`. Returns the samples read.
 fn serve(card: &mut Card<Counter>, position: u64, sample: i16) -> Vec<i16> {
     let mut buffer = [0; RING];
     let count = card.read(after(position), &mut buffer);
@@ -68,7 +68,7 @@ fn at_512_pending_the_count_wraps_to_zero() {
     assert_eq!(serve(&mut card, 512, 9), []);
     let lost = CardStats { samples_lost: 512, overruns: 1, stale_samples: 512, most_pending: 512 };
     assert_eq!(card.stats(), lost);
-    // The driver is in step again: nothing more is lost.
+    // The driver is in step again: no further samples are lost.
     assert_eq!(serve(&mut card, 612, 9), (512..612).collect::<Vec<i16>>());
     assert_eq!(card.stats(), lost);
 }
@@ -96,7 +96,7 @@ fn a_wrap_makes_the_line_hear_the_old_ring_again() {
     for k in 1..=5u64 {
         serve(&mut card, 100 * k, k as i16);
     }
-    // Silent for 600 samples from 500: 512 are lost, and the ring plays on.
+    // Not served for 600 samples from 500: 512 are lost, and the ring plays on.
     serve(&mut card, 1100, 7);
     serve(&mut card, 1200, 8);
     let heard = &card.wire().heard;
@@ -146,9 +146,9 @@ fn an_earlier_instant_changes_nothing() {
     assert_eq!(card.position_read(), 300);
 }
 
-/// For any pattern of lateness: every sample is read or lost, and the line hears exactly as many
-/// stale samples as were counted. The oracle: each answer carries the number of the sample it is
-/// meant to be played at, so that the line can tell.
+/// For any pattern of lateness, every sample is read or lost, and the line receives exactly as many
+/// stale samples as were counted. The oracle: each answer carries the number of the sample at which
+/// it should play, so that the line can check.
 #[test]
 fn the_books_balance() {
     let mut card = card();
@@ -156,7 +156,8 @@ fn the_books_balance() {
     for round in 0..2_000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let (gap, late) = match round {
-            // In time at last, for more than a ring: all that is stale has been heard then.
+            // In time at the end, for more than a ring: by then the line has received all stale
+            // samples.
             1_990.. => (100, 0),
             _ => ((state >> 33) % 900, (state >> 50) % 300),
         };
@@ -177,7 +178,7 @@ fn the_books_balance() {
     assert_eq!(card.stats().stale_samples, stale);
 }
 
-/// What an answer meant for sample `at` carries: never 0, and not the same a few rings on.
+/// Returns the mark of an answer meant for sample `at`: never 0, and different a few rings later.
 fn mark(at: u64) -> i16 {
     (at % 30_011) as i16 + 1
 }

@@ -1,5 +1,5 @@
-//! `punctual-modem demo`: what a person can get wrong, and the virtual call. (The live one takes a
-//! minute and a half, and is `make demo`.)
+//! `punctual-modem demo`: wrong arguments, and the virtual call. (The live one takes a minute and a
+//! half, and is `make demo`.)
 
 mod common;
 

@@ -21,15 +21,15 @@ fn reservation_of(text: &str) -> Reservation {
 }
 
 /// RSV-01 of the published answers: the twelve reservations of Table 3 of the study, all hard, for
-/// a modem that needs 1.84 ms every 12.5 ms, and what became of its calls there.
+/// a modem that needs 1.84 ms every 12.5 ms, with the study's result and ours.
 ///
-/// Where ours differ, the reason is one of two, both known:
-/// - The study's driver lost data when one period's work was not done before the next ("latch"),
-///   so gaps of more than 12.5 ms hurt. Our card has what the study's hardware had, a ring of 512
-///   samples (64 ms), and our signal processing catches up. So 3/17, 4/17 and 7/20 suffice here, and
+/// Where the results differ, the reason is one of two, both known:
+/// - The study's driver lost data when one period's work was not done before the next ("latch"), so
+///   gaps of more than 12.5 ms hurt. Our card has the ring of 512 samples (64 ms) that the study's
+///   hardware had, and our signal processing catches up. So 3/17, 4/17 and 7/20 suffice here, and
 ///   the two marginal ones are plainly enough.
-/// - 1/7 is 14.3 %, below the 14.7 % charged. The study's model says it should fail, too, and calls
-///   its success unexplained; here the model is exact.
+/// - 1/7 is 14.3 %, below the 14.7 % charged. The study's model says that it should fail, too, and
+///   calls its success unexplained; here the model is exact.
 const TABLE_3: [(&str, &str, bool); 12] = [
     ("1ms/7ms", "sufficient", false),
     ("1ms/8ms", "insufficient", false),
@@ -54,7 +54,7 @@ fn table_3_served_as_early_and_as_late_as_a_reservation_may_be() {
             let context = format!("{text}, {in_the_study} in the study, {supply:?}: {row:?}");
             assert_eq!(file == PICTURE, intact, "{context}");
             assert_eq!(row.samples_lost == 0, intact, "{context}");
-            // Nothing else decides here but whether the reservation is as large as the need.
+            // Only the size of the reservation against the need decides here.
             assert_eq!(reservation.utilisation_ppm() >= 147_200, intact, "{context}");
         }
     }

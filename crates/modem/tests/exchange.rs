@@ -54,7 +54,7 @@ fn each_number_reaches_its_line_and_calls_do_not_mix() {
     for answers in [1, 3, 5] {
         office.types(answers, "ATS0=1\r");
     }
-    // 4 calls 5 and so on; 3 is called by two, of whom the second finds it engaged.
+    // 4 calls 5 and so on; 3 is called twice, and is busy for the second caller.
     for (calls, number) in [(4, "5"), (0, "3"), (11, "001")] {
         office.types(calls, &format!("ATDT{number}\r"));
     }
@@ -87,7 +87,7 @@ fn numbers_that_are_no_line_and_a_lines_own_number_reach_nobody() {
         office.types(0, &format!("ATD{number}\r"));
         office.until(0, &format!("{answer}\r\n"), 5);
     }
-    // Nothing is left of it: line 0 can be called.
+    // No state is left: line 0 can be called.
     office.types(2, "ATD0\r");
     office.until(0, "RING\r\n", 5);
 }
@@ -106,7 +106,7 @@ fn who_hangs_up_frees_both_lines_for_others() {
     office.until(1, "NO CARRIER\r\n", 20);
     office.types(3, "ATD1\r");
     office.until(3, "CONNECT 2400\r\n", 40);
-    // Somebody who gives up stops it ringing.
+    // A caller that gives up stops the ringing.
     office.types(2, "ATS0=0\r");
     office.types(0, "ATD2\r");
     office.until(2, "RING\r\n", 5);

@@ -1,4 +1,4 @@
-//! What the library takes when the program is left out.
+//! The dependencies of the library without the program.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The integer modem core, as a thread runs it: against a slow demodulator in floating point, against
-//! itself, and through a card that is served late.
+//! The integer modem core in a thread: compared with a slow demodulator in floating point and with
+//! itself, and run through a card that is served late.
 
 use std::f64::consts::TAU;
 
@@ -9,7 +9,7 @@ use punctual_modem::modem::Role;
 
 const TEXT: &[u8] = b"The quick brown fox jumps over the lazy dog. \x00\x01\x7f\x80\xfe\xff";
 
-/// What a modem says when it sends `bytes`, and some idle line before and after.
+/// Returns the signal of a modem that sends `bytes`, with some idle line before and after.
 fn said(role: Role, bytes: &[u8]) -> Vec<i16> {
     let mut modem = Modem::new(role);
     let mut samples = vec![0; 200];
@@ -69,7 +69,7 @@ fn the_tones_are_those_of_v21() {
     }
 }
 
-/// Energies over the last 27 samples by the definition, in floating point.
+/// Computes the energy over the last 27 samples by definition, in floating point.
 fn oracle(samples: &[i16], end: usize, hertz: f64) -> f64 {
     let window = &samples[end.saturating_sub(27)..end];
     let sum = |part: fn(f64) -> f64| -> f64 {
@@ -89,8 +89,8 @@ fn soft_decisions_are_those_of_a_slow_demodulator() {
     for end in 1..4000 {
         modem.receive_samples(&samples[end - 1..end]);
         let (mark, space) = (oracle(&samples, end, 1650.0), oracle(&samples, end, 1850.0));
-        // Sums of the core are in 1/2⁸ of the samples', their squares in 1/2¹⁶. A table of 256 sines
-        // turns a tone by up to a 256th of a turn: some percent of the energy.
+        // The core's sums have units of 1/2⁸ of a sample, and their squares 1/2¹⁶. Its table of 256
+        // sines shifts a tone's phase by up to a 256th of a turn: some percent of the energy.
         let soft = modem.soft() as f64 / 65_536.0;
         let off = (soft - (mark - space)).abs() / (mark + space).max(1.0);
         assert!(off < 0.06, "sample {end}: {soft} instead of {}", mark - space);
@@ -129,12 +129,12 @@ fn run(recording: &Recording, offset: u32, positions: impl IntoIterator<Item = u
 #[test]
 fn a_line_served_in_time_loses_nothing() {
     let recording = Recording::of_far_end(LineQuality::default(), 1);
-    // 20 s in services of 20 to 511 samples: the state does not depend on how it is cut.
+    // 20 s in services of 20 to 511 samples: the state does not depend on how the time is divided.
     let whole = run(&recording, 0, (0..=1600).map(|k| k * 100));
     let fine = run(&recording, 0, (0..=8000).map(|k| k * 20));
     let stats = whole.stats();
     assert_eq!((stats.lost, stats.stale, stats.bad, stats.overruns), (0, 0, 0, 0));
-    // 300 bit/s for 20 s in characters of ten bits, less the first ones.
+    // 300 bit/s for 20 s in characters of ten bits, minus the first ones.
     assert!((590..=600).contains(&stats.good), "{stats:?}");
     assert_eq!(stats.good, fine.stats().good);
     assert_eq!(whole.stats().read, 160_000);
@@ -147,10 +147,10 @@ fn a_line_served_too_late_loses_what_the_ring_could_not_hold() {
     let recording = Recording::of_far_end(LineQuality::default(), 1);
     let positions = (0..200).map(|k| k * 100).chain([20_600, 20_700]);
     let stats = run(&recording, 0, positions).stats();
-    // 700 were pending: one turn of the ring is gone, the rest was taken.
+    // 700 were pending: one round of the ring is lost, the rest was taken.
     assert_eq!((stats.lost, stats.stale, stats.overruns), (512, 512, 1));
     assert_eq!((stats.most_pending, stats.read), (700, 20_700));
-    // A position from before changes nothing.
+    // An earlier position changes nothing.
     let mut line = run(&recording, 0, [100]);
     let before = line.clone();
     assert_eq!(line.serve(&recording, 50, 1), 0);
@@ -160,7 +160,7 @@ fn a_line_served_too_late_loses_what_the_ring_could_not_hold() {
 #[test]
 fn late_services_show_in_the_bytes() {
     let recording = Recording::of_far_end(LineQuality::default(), 1);
-    // Services at every eighth interrupt: 512 of 800 samples are gone each time, ten bytes' worth.
+    // Served at every eighth interrupt: 512 of 800 samples are lost each time, ten bytes' worth.
     let late = run(&recording, 0, (1..=200).map(|k| k * 800)).stats();
     assert!(late.bad > 50, "{late:?}");
     assert_eq!(late.lost, 200 * 512);

@@ -1,4 +1,5 @@
-//! Independent code on the other side: minimodem (Debian) hears the integer core, and is heard.
+//! Independent code at the far end: minimodem (Debian) receives from the integer core, and sends to
+//! it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use punctual_modem::modem::Role;
 
 const TEXT: &[u8] = b"What a soft modem says, another one must understand. 0123456789\n";
 
-/// minimodem on one of the two channels of V.21 (mark and space, in Hz), or `None` with a reason.
+/// Prepares minimodem on one of the two channels of V.21 (mark and space, in Hz), or prints the
+/// reason and returns `None`.
 fn minimodem(mode: &str, file: &Path, tones: [u32; 2]) -> Option<Command> {
     let there = Command::new("minimodem").arg("--version").stdout(Stdio::null()).status();
     if there.is_err() {
@@ -22,7 +24,8 @@ fn minimodem(mode: &str, file: &Path, tones: [u32; 2]) -> Option<Command> {
     Some(command)
 }
 
-/// A WAV file of 16-bit samples at 8 kHz, one channel: a header of 44 bytes, then the samples.
+/// Writes a WAV file of 16-bit samples at 8 kHz, one channel: a header of 44 bytes, then the
+/// samples.
 fn wav(samples: &[i16]) -> Vec<u8> {
     let bytes = u32::try_from(samples.len() * 2).expect("a short file");
     let mut file = Vec::new();
@@ -37,7 +40,7 @@ fn wav(samples: &[i16]) -> Vec<u8> {
     file
 }
 
-/// The samples behind `data`.
+/// Returns the samples after `data`.
 fn samples_of(wav: &[u8]) -> Vec<i16> {
     let data = wav.windows(4).position(|four| four == b"data").expect("a chunk of samples");
     wav[data + 8..].chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])).collect()

@@ -1,4 +1,4 @@
-//! What each wrapper does to samples, and what a whole modem makes of a bad line.
+//! The effect of each wrapper on samples, and of a bad line on a whole modem.
 
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
@@ -40,7 +40,7 @@ fn noise_has_the_level_it_says_and_a_seed_says_it_again() {
     assert_ne!(run(1), run(2));
 }
 
-/// The echo of each end is what it said so many samples before, and nobody else's.
+/// The echo of each end is its own signal of some samples before, and not the other end's.
 #[test]
 fn an_echo_comes_back_to_who_spoke() {
     let mut line = Echo::new(Perfect, Some(20.0), 5);
@@ -49,7 +49,7 @@ fn an_echo_comes_back_to_who_spoke() {
         let says = [n * 10, 5_000 - n * 7];
         for from in 0..2 {
             said[from].push_back(says[from]);
-            // End 0 speaks first: of what end 1 said, it hears one sample more of the past.
+            // End 0 sends first, so its echo of end 1 in this loop is one sample older.
             let heard = line.pass(from, says[from]);
             let own = said[1 - from].len() - 5;
             let expected = i32::from(says[from]) + ((i32::from(said[1 - from][own]) * 3_277) >> 15);
@@ -85,7 +85,7 @@ fn drift_changes_the_frequency_each_end_hears_and_keeps_the_signal_clean() {
             let hertz = 1_800.0;
             let out: Vec<i16> =
                 sine(hertz).map(|sample| line.pass(from, sample)).take(LINE * 8).collect();
-            // What is heard is a sine of the changed frequency: project it onto that.
+            // The received signal is a sine of the changed frequency: project onto that.
             let heard = hertz * (1.0 + sign * f64::from(ppm) * 1e-6);
             let tail = &out[LINE * 2..];
             let project = |shift: f64| {
@@ -98,7 +98,7 @@ fn drift_changes_the_frequency_each_end_hears_and_keeps_the_signal_clean() {
             let signal = (sin * sin + cos * cos) / 2.0;
             let noise = rms(tail.iter().copied()).powi(2) - signal;
             let snr = 10.0 * (signal / noise.max(1e-3)).log10();
-            // The projection itself is good to some 40 dB over so few periods.
+            // The projection itself is accurate to some 40 dB over so few periods.
             assert!(snr > 35.0, "{ppm} {from}: {snr} dB");
         }
         assert_eq!(line.slips(), 0);
@@ -112,7 +112,7 @@ fn drift_slips_when_its_line_is_used_up_and_not_before() {
         line.pass(0, 1);
         line.slips() > 0
     });
-    // Half the line, less the interpolation's half, at 500 ppm.
+    // Half the line, minus half of the interpolation, at 500 ppm.
     let expected = (LINE as u64 / 2 - 16) * 2_000;
     let slip = until_slip.expect("it slips");
     assert!((expected..expected + 4_000).contains(&slip), "{slip}");
@@ -120,7 +120,8 @@ fn drift_slips_when_its_line_is_used_up_and_not_before() {
     assert!((0..10_000).all(|n| none.pass(0, n) == n));
 }
 
-/// A call and a text over a line; whether every byte came, or NO CARRIER was said.
+/// Places a call and sends a text over a line. Returns whether every byte came, and whether there
+/// was a NO CARRIER.
 fn call(quality: Quality) -> (bool, bool) {
     let mut exchange = Exchange::new(quality.medium());
     let mut now = Instant::from_nanos(1_000_000_000);
@@ -169,7 +170,7 @@ fn a_modem_lives_with_noise_echo_and_drift_and_is_honest_about_the_rest() {
     ] {
         assert_eq!(call(quality), (true, false), "{quality:?}");
     }
-    // Gaps of 20 ms, a line of noise: all of it or NO CARRIER, but no garbage (checked in `call`).
+    // Gaps of 20 ms, a line of noise: all bytes or NO CARRIER, but no garbage (checked in `call`).
     for seed in 0..4 {
         call(Quality { gaps_per_million: 2_000, seed, ..GOOD });
         call(Quality { gaps_per_million: 10_000, seed, ..GOOD });

@@ -1,4 +1,4 @@
-//! Which versions of libspandsp the build takes.
+//! The versions of libspandsp that the build accepts.
 
 #[path = "../build/spandsp.rs"]
 mod spandsp;
@@ -9,10 +9,10 @@ use std::process::Command;
 
 const TEST: &str = "the_tested_version_is_taken_and_one_of_other_structures_is_refused_by_name";
 
-/// Set where this program is to say what the build would.
+/// Set if this program should print the result of the build's check.
 const ASKED: &str = "PUNCTUAL_TEST_SPANDSP";
 
-/// Returns what the build says where pkg-config knows a library of this version only.
+/// Returns the result of the build's check if pkg-config only knows a library of this version.
 fn found(version: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let description = format!("Name: spandsp\nDescription: a stand-in\nVersion: {version}\n");

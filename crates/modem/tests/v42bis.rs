@@ -1,11 +1,11 @@
-//! Compression: whatever goes in comes out, in every cut and with every size; and a decoder that is
-//! told nonsense says so and does no harm.
+//! Compression: the decoder returns the encoder's input, however it is divided and with every size;
+//! and it refuses invalid input without harm.
 
 use punctual_modem::v42bis::{Decoder, Encoder, Sizes};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Text as people write it, more or less: words of a small vocabulary.
+/// Returns text much like people's: words of a small vocabulary.
 fn text(rng: &mut ChaCha8Rng, len: usize) -> Vec<u8> {
     const WORDS: [&str; 24] = [
         "the", "line", "is", "a", "modem", "that", "answers", "when", "it", "rings", "and", "then",
@@ -21,8 +21,8 @@ fn text(rng: &mut ChaCha8Rng, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Data of kind `kind`: 0 random, 1 text, 2 one octet, 3 the escape character as it steps, 4 few
-/// different octets, 5 runs, 6 all of these in turn.
+/// Returns data of kind `kind`: 0 random, 1 text, 2 one octet, 3 the escape character as it steps,
+/// 4 few different octets, 5 runs, 6 all of these in turn.
 fn data(kind: u32, rng: &mut ChaCha8Rng, len: usize) -> Vec<u8> {
     match kind {
         0 => {
@@ -56,7 +56,8 @@ fn data(kind: u32, rng: &mut ChaCha8Rng, len: usize) -> Vec<u8> {
     }
 }
 
-/// Through both ends, flushed at one of `one_in` octets and at the end; what was sent in between.
+/// Passes bytes through both ends, flushed at one of `one_in` octets and at the end. Returns the
+/// number of octets sent in between.
 fn passes(sizes: Sizes, bytes: &[u8], one_in: u32, rng: &mut ChaCha8Rng, context: &str) -> usize {
     let (mut encoder, mut decoder) = (Encoder::new(sizes), Decoder::new(sizes));
     let (mut came, mut sent) = (Vec::new(), 0);
@@ -114,7 +115,7 @@ fn text_gets_shorter_and_what_cannot_get_shorter_hardly_longer() {
 
 #[test]
 fn the_first_octets_are_those_of_the_recommendation() {
-    // Transparent in the beginning: octets as they are, and the escape character with EID.
+    // Transparent at first: unchanged octets, and the escape character with EID.
     let mut encoder = Encoder::new(Sizes::default());
     let mut line = Vec::new();
     for &octet in b"A\0B\x33\x33" {
@@ -143,7 +144,7 @@ fn nonsense_is_refused_or_decoded_and_never_more_than_that() {
         line.resize(2_000, 0);
         rng.fill_bytes(&mut line[2..]);
         if seed % 3 == 0 {
-            // Small codewords, which are commands and strings there are.
+            // Small codewords: commands and strings that exist.
             line[2..].iter_mut().step_by(2).for_each(|octet| *octet &= 0x03);
         }
         for octet in line {
@@ -168,7 +169,7 @@ fn each_kind_of_nonsense_has_its_own_sentence() {
     assert!(fails(&[0, 9]).contains("command 9"));
     // STEPUP: 512 codewords have 9 bits.
     assert!(fails(&[0, 0, 2, 0]).contains("more than 9 bits"));
-    // Codeword 300 before anything was learnt.
+    // Codeword 300 before any string was learnt.
     assert!(fails(&[0, 0, 0x2c, 0x01]).contains("codeword 300"));
     assert_eq!(fails(b"plain text"), "");
 }

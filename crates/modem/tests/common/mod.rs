@@ -1,4 +1,4 @@
-//! Running the program as it was built, with the rights the tests have and with none.
+//! Runs the program as it was built, with the tests' privileges and without any.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::process::{Command, Output};
@@ -11,9 +11,9 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     Command::new(MODEM).args(arguments).output().expect("was built")
 }
 
-/// Runs it as nobody, with no capability; none if this cannot be done here.
+/// Runs it as user `nobody` without capabilities; returns `None` if that is not possible here.
 pub(crate) fn unprivileged(arguments: &[&str]) -> Option<Output> {
-    // Nobody may not reach the checkout, so the program is copied to where everybody may.
+    // That user may not read the checkout, so the program is copied to a readable folder.
     let folder = tempfile::Builder::new().prefix("punctual-modem").tempdir().ok()?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).ok()?;

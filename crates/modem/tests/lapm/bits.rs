@@ -11,14 +11,14 @@ use super::{Stream, chance};
 const BIT: Duration = Duration::from_nanos(1_000_000_000 / 2_400);
 const T400: Duration = Duration::from_millis(750);
 
-/// What a line does to bits, each number of a million bits.
+/// The errors of a line, each in a million bits.
 #[derive(Clone, Copy, Default)]
 struct Trouble {
-    /// Single bits turned over.
+    /// Single inverted bits.
     errors: u32,
     /// Stretches of 240 bits (100 ms) that become noise.
     bursts: u32,
-    /// Bits lost altogether.
+    /// Lost bits.
     slips: u32,
 }
 
@@ -132,7 +132,7 @@ fn an_end_without_error_correction_is_talked_to_in_plain_characters() {
         for session in &world.ends {
             assert_eq!(session.outcome(), Outcome::Plain);
         }
-        // What the plain end saw of the question is not its peer's to send.
+        // Ignore the characters that the plain end received from the detection pattern.
         let mut odd = [0; 200];
         let seen = world.ends.each_mut().map(|session| session.read(&mut odd));
         assert!(seen.iter().all(|&count| count < 110), "{seen:?}");
@@ -164,13 +164,13 @@ fn bits_may_be_wrong_missing_or_noise() {
     assert!(bad > 1_000, "{bad}");
 }
 
-/// A hundredth of all samples lost, in bursts, is what the modem must live with.
+/// The modem has to cope with a hundredth of all samples lost in bursts.
 #[test]
 fn one_percent_of_bursts_is_survived_or_said() {
     let mut complete = 0;
     for seed in 0..30 {
         let mut world = World::new(seed, [DETECT, DETECT], [3_000, 3_000]);
-        // 1 % of the time in bursts of 100 ms: one begins at 42 of a million bits.
+        // 1 % of the time in bursts of 100 ms: a burst begins at 42 of a million bits.
         world.trouble = Trouble { bursts: 42, ..Trouble::default() };
         assert!(world.run(300, World::over), "seed {seed}");
         complete += u32::from(world.complete());
@@ -182,7 +182,7 @@ fn one_percent_of_bursts_is_survived_or_said() {
 fn a_peer_that_vanishes_is_noticed() {
     let mut world = World::new(3, [DETECT, DETECT], [50_000, 0]);
     world.run(10, |_| false);
-    // Nothing but noise from here on.
+    // Only noise from here on.
     world.trouble = Trouble { bursts: 1_000_000, ..Trouble::default() };
     assert!(world.run(120, World::over));
     for session in &world.ends {

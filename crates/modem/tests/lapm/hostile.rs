@@ -1,4 +1,4 @@
-//! Anything as a frame, at any time: never a panic, never a byte out of place, never stuck.
+//! Random bytes as frames at any time: no panic, no byte out of place, no deadlock.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::lapm::hdlc::Deframer;
@@ -58,7 +58,7 @@ fn noise_holds_next_to_no_frames() {
         bits += 64;
     }
     let stats = deframer.stats();
-    // Whole bytes by chance are one in eight, a right check sequence one in 65,536 of those.
+    // By chance one in eight has whole bytes, and one in 65,536 of those a correct check sequence.
     assert!(stats.good < 5, "{stats:?}");
     assert!(stats.bad > 10_000, "{stats:?}");
 }

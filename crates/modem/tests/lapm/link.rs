@@ -1,4 +1,4 @@
-//! Frames lost, late, and not read, over thousands of seeds; frame by frame, without bits.
+//! Frames lost, late and not read, over thousands of seeds; frame by frame, without bits.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::{Stream, chance};
 
-/// One direction: frames on their way, and when the line can take the next.
+/// One direction: the frames in flight, and the time at which the line can take the next.
 struct Wire {
     on_the_way: VecDeque<(Instant, Vec<u8>)>,
     free: Instant,
@@ -23,15 +23,15 @@ pub(crate) struct World {
     streams: [Stream; 2],
     wires: [Wire; 2],
     rng: ChaCha8Rng,
-    /// Frames lost, of 1,000.
+    /// Lost frames in 1,000.
     pub(crate) loss: u32,
     delay: Duration,
-    /// Whether an end reads what came, and how often of 1,000 looks.
+    /// The chance in 1,000, at each step, that an end reads the bytes that came.
     reads: [u32; 2],
     context: String,
 }
 
-/// A byte's time at 2400 bit/s.
+/// The time of a byte at 2400 bit/s.
 const BYTE: Duration = Duration::from_nanos(8 * 1_000_000_000 / 2_400);
 
 impl World {
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// One look at everything at `now`, and on to the next instant at which something happens.
+    /// Runs everything due at `now`, then advances to the next instant at which something happens.
     pub(crate) fn step(&mut self) {
         for end in 0..2 {
             let link = &mut self.ends[end];
@@ -91,7 +91,7 @@ impl World {
         });
         let timeouts = self.ends.iter().map(Link::next_timeout);
         let next = soonest.chain(timeouts).flatten().filter(|&at| at > self.now).min();
-        // Somebody who does not read looks again soon.
+        // An end that does not read tries again soon.
         let tick = self.now + Duration::from_millis(200);
         self.now = next.map_or(tick, |next| next.min(tick));
     }
@@ -150,7 +150,7 @@ fn every_byte_arrives_once_and_in_order_or_the_link_says_that_it_is_over() {
             ..parameters()
         };
         let negotiate = some(&[0, 1]) == 1;
-        // Without negotiation both must mean the same (V.42 leaves that to the user).
+        // Without negotiation both ends must have the same values (V.42 leaves that to the user).
         let (n401, k) = (some(&[1, 16, 128, 256]), some(&[1, 2, 7, 15, 32]));
         let (far_n401, far_k) =
             if negotiate { (some(&[8, 64, 128]), some(&[1, 3, 15])) } else { (n401, k) };
@@ -164,7 +164,8 @@ fn every_byte_arrives_once_and_in_order_or_the_link_says_that_it_is_over() {
         let done = |world: &World| world.complete() || world.closed();
         let now = world.now;
         world.run_until(now + Duration::from_secs(120), done);
-        // The line heals, and both read: now it must come to an end, one way or the other.
+        // The line is repaired, and both ends read: the transfer must complete or the link must
+        // end.
         world.loss = 0;
         world.reads = [1_000; 2];
         let over = world.run_until(HOUR, done);

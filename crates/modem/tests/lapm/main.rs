@@ -1,5 +1,5 @@
-//! LAPM over lossy lines, with a model that knows what must arrive: every byte once and in order,
-//! or a clear end.
+//! LAPM over lossy lines, checked against a model of the expected bytes: every byte arrives once
+//! and in order, or the link ends with a reason.
 
 mod bits;
 mod hostile;
@@ -10,7 +10,7 @@ mod spandsp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The bytes that one end has for the other: the model of what must arrive.
+/// The bytes that one end has for the other: the model of the expected data.
 struct Stream {
     bytes: Vec<u8>,
     written: usize,
@@ -28,7 +28,7 @@ impl Stream {
         &self.bytes[self.written..]
     }
 
-    /// Checks what came: the very next bytes of those written, never one more.
+    /// Checks received bytes: they must be the next ones of those written, and no more.
     fn came(&mut self, bytes: &[u8], context: &str) {
         let end = self.arrived + bytes.len();
         assert!(end <= self.written, "{context}: more came than was sent");

@@ -1,4 +1,4 @@
-//! Single rules of the protocol, frame by frame: what is answered to what.
+//! Single rules of the protocol, frame by frame: the answer to each frame.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::lapm::frame::{Head, Kind};
@@ -16,7 +16,7 @@ fn says(link: &mut Link) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| link.next_frame(NOW).map(|frame| frame.bytes().to_vec())).collect()
 }
 
-/// A link of the answering end after SABME and UA.
+/// Returns a link of the answering end after SABME and UA.
 fn connected() -> Link {
     let mut link = own(Role::Answering);
     assert!(says(&mut link).is_empty(), "it waits to be asked");
@@ -58,7 +58,7 @@ fn a_gap_is_answered_with_one_rej_and_what_comes_meanwhile_is_discarded() {
     link.frame(NOW, &information(0, 0, b"a"));
     link.frame(NOW, &information(2, 0, b"c"));
     link.frame(NOW, &information(3, 0, b"d"));
-    // REJ, response, N(R) = 1; and no RR beside it.
+    // REJ, response, N(R) = 1; and no separate RR.
     assert_eq!(says(&mut link), [[0x03, 0x09, 0x02]]);
     link.frame(NOW, &information(1, 0, b"b"));
     link.frame(NOW, &information(2, 0, b"c"));
@@ -95,7 +95,7 @@ fn a_frame_that_never_arrives_ends_the_link_although_the_far_end_answers() {
     while link.state() == LinkState::Connected {
         let frame = link.next_frame(now).expect("a frame, or a poll").bytes().to_vec();
         match frame[..] {
-            // The poll is answered: nothing has come.
+            // Answer the poll: nothing has come.
             [0x01, 0x01, 0x01] => link.frame(now, &[0x01, 0x01, 0x01]),
             [0x01, 0x00, 0x00, b'x'] => {
                 sent += 1;

@@ -1,4 +1,5 @@
-//! Our LAPM and SpanDSP's (0.0.6): two makers' V.42, bit by bit, in both roles.
+//! Our LAPM and SpanDSP's (0.0.6): two independent implementations of V.42, bit by bit, in both
+//! roles.
 
 #![allow(unsafe_code, reason = "the other maker's is C")]
 
@@ -32,7 +33,7 @@ unsafe extern "C" {
     fn v42_free(state: *mut c_void) -> c_int;
 }
 
-/// What the callbacks work on.
+/// The data that the callbacks work on.
 #[derive(Default)]
 struct Terminal {
     to_send: Vec<u8>,
@@ -40,7 +41,7 @@ struct Terminal {
     came: Vec<u8>,
 }
 
-/// The other maker's end.
+/// SpanDSP's end.
 struct Other {
     state: NonNull<c_void>,
     /// From `Box::into_raw`.
@@ -74,15 +75,16 @@ impl Other {
     }
 
     fn terminal(&self) -> &Terminal {
-        // SAFETY: live until `Drop`; callbacks, the only others to touch it, run under `&mut self`.
+        // SAFETY: live until `Drop`. Only callbacks touch it otherwise, and they run under `&mut
+        // self`.
         unsafe { self.terminal.as_ref() }
     }
 }
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // SAFETY: the state came from `v42_init` and is freed once; after it nobody knows the
-        // terminal, which came from a `Box`.
+        // SAFETY: the state came from `v42_init` and is freed once; after it no other pointer to
+        // the terminal, which came from a `Box`, is left.
         unsafe {
             v42_free(self.state.as_ptr());
             drop(Box::from_raw(self.terminal.as_ptr()));
@@ -96,7 +98,7 @@ extern "C" fn get_message(user: *mut c_void, message: *mut u8, room: c_int) -> c
     let terminal = unsafe { &mut *user.cast::<Terminal>() };
     let rest = &terminal.to_send[terminal.sent..];
     let count = rest.len().min(usize::try_from(room).unwrap_or(0));
-    // SAFETY: the library gives room for `room` bytes, which are not ours.
+    // SAFETY: the library provides room for `room` bytes, which do not overlap ours.
     unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), message, count) };
     terminal.sent += count;
     count as c_int
@@ -105,7 +107,7 @@ extern "C" fn get_message(user: *mut c_void, message: *mut u8, room: c_int) -> c
 extern "C" fn put_message(user: *mut c_void, message: *const u8, length: c_int) {
     let Ok(length) = usize::try_from(length) else { return };
     if message.is_null() {
-        // A report in the place of a message.
+        // A report in place of a message.
         return;
     }
     // SAFETY: as in `get_message`; the library passes `length` bytes.
@@ -116,7 +118,8 @@ extern "C" fn put_message(user: *mut c_void, message: *const u8, length: c_int) 
 
 const BIT: Duration = Duration::from_nanos(1_000_000_000 / 2_400);
 
-/// Both ends with bytes for the other, at 2400 bit/s; each bit is wrong with so many in a million.
+/// Runs both ends, with bytes for each other, at 2400 bit/s; `wrong` bits in a million are
+/// inverted.
 fn meet(role: Role, detect: bool, negotiate: bool, wrong: u32, seed: u64) -> (Session, String) {
     let context = format!("ours {role:?}, detect {detect}, negotiate {negotiate}, seed {seed}");
     let mut now = Instant::from_nanos(1);
@@ -129,7 +132,7 @@ fn meet(role: Role, detect: bool, negotiate: bool, wrong: u32, seed: u64) -> (Se
     from_them.written = from_them.bytes.len();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut noise = |bit: bool| bit ^ (rng.next_u32() % 1_000_000 < wrong);
-    // Twelve seconds if nothing is wrong; its time-outs are ten times ours.
+    // Twelve seconds without errors; SpanDSP's timeouts are ten times ours.
     for _ in 0..2_400 * 400 {
         let (to_them, to_us) = (ours.next_bit(now), theirs.next_bit());
         theirs.put_bit(noise(to_them));
@@ -169,8 +172,8 @@ fn another_makers_v42_understands_ours_and_ours_understands_it() {
     }
 }
 
-/// One bit in 33,000 is wrong, so about one frame in thirty: what a link does about that differs most
-/// between makers. Beyond that the other end's time-outs, ten times ours at this rate, take minutes.
+/// One bit in 33,000 is wrong, and so about one frame in thirty: implementations differ most in how
+/// a link recovers. With more errors SpanDSP's timeouts, ten times ours at this rate, take minutes.
 #[test]
 fn frames_lost_between_two_makers_are_sent_again() {
     let (mut repeated, mut out_of_order) = (0, 0);

@@ -8,7 +8,7 @@ use super::client::bytes;
 use super::common::{run, text};
 use super::started::{Modem, eventually, folder};
 
-/// What was said of the load last: hundredths of a CPU.
+/// Returns the last load reported: percent of a CPU.
 fn load(modem: &Modem) -> f64 {
     let said = modem.said();
     let found = said.rsplit_once("load ").expect("its last line").1;
@@ -18,7 +18,7 @@ fn load(modem: &Modem) -> f64 {
 pub(crate) fn lines_of_a_bank_call_each_other_by_their_numbers() {
     let mut modem = Modem::start(&["--bank", "6", "--dir", ".", "--report", "1"]);
     let mut clients: Vec<_> = (0..6).map(|line| modem.client(&line.to_string())).collect();
-    // At 300 bit/s a machine that stops for a moment costs some bits, and no call.
+    // At 300 bit/s a pause of the machine costs some bits, but no call.
     for client in &mut clients {
         client.command("AT+MS=V21,0");
     }
@@ -39,7 +39,7 @@ pub(crate) fn lines_of_a_bank_call_each_other_by_their_numbers() {
     eventually("six lines in a call", || {
         modem.said().contains("6 lines, 6 in a call").then_some(())
     });
-    // A client that goes frees both lines.
+    // A client that closes its tty frees both lines.
     drop(clients.remove(0));
     clients[4].until("NO CARRIER\r\n");
     assert_eq!(modem.end(Signal::TERM).code(), Some(0), "{}", modem.said());

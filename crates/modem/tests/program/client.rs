@@ -1,4 +1,4 @@
-//! A program that has opened a modem's tty.
+//! A client that has opened a modem's tty.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-/// How long a modem may take for anything: a call takes some twelve seconds.
+/// The time allowed for any step: a call takes some twelve seconds to set up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The guard time around `+++`, with room for a machine that is late.
+/// The guard time around `+++`, with room for a late machine.
 const GUARD: Duration = Duration::from_millis(1_500);
 
 pub(crate) struct Client {
@@ -27,7 +27,7 @@ impl Client {
         Self { tty: tty.expect("a tty"), shown: Vec::new() }
     }
 
-    /// Writes all of it, and reads meanwhile.
+    /// Writes all bytes, and reads meanwhile.
     pub(crate) fn types(&mut self, bytes: impl AsRef<[u8]>) {
         let mut rest = bytes.as_ref();
         self.wait("the tty takes what is typed", |client| {
@@ -40,13 +40,13 @@ impl Client {
         });
     }
 
-    /// A command and the answer to it.
+    /// Sends a command and waits for OK.
     pub(crate) fn command(&mut self, command: &str) {
         self.types(format!("{command}\r"));
         self.until("OK\r\n");
     }
 
-    /// Back to commands, the call on hold.
+    /// Returns to commands, with the call on hold.
     pub(crate) fn escape(&mut self) {
         thread::sleep(GUARD);
         self.types("+++");
@@ -54,7 +54,7 @@ impl Client {
         self.until("OK\r\n");
     }
 
-    /// Until `text` has been shown; what was shown up to and with it.
+    /// Waits until `text` has been shown. Returns the output up to and including it.
     pub(crate) fn until(&mut self, text: &str) -> String {
         let shown = self.wait(text, |client| {
             let at = client.shown.windows(text.len()).position(|w| w == text.as_bytes())?;
@@ -63,14 +63,14 @@ impl Client {
         String::from_utf8_lossy(&shown).into_owned()
     }
 
-    /// Until so many bytes have been shown.
+    /// Waits until `count` bytes have been shown, and returns them.
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.wait("bytes", |client| {
             (client.shown.len() >= count).then(|| client.shown.drain(..count).collect())
         })
     }
 
-    /// Until nothing has been shown for two seconds, and forgets what was.
+    /// Waits until there has been no output for two seconds, and discards the output.
     pub(crate) fn quiet(&mut self) {
         let (mut since, mut count) = (Instant::now(), 0);
         self.wait("silence", |client| {
@@ -82,11 +82,12 @@ impl Client {
         self.shown.clear();
     }
 
-    /// Until nobody is behind the tty any more.
+    /// Waits until the tty's other end is closed.
     pub(crate) fn until_hung_up(&mut self) {
         let until = Instant::now() + PATIENCE;
         let mut piece = [0; 512];
-        // Ours does not block: it says that nothing is there, and the end once there is nobody.
+        // The read does not block: it fails while the other end is open, and returns 0 once it is
+        // closed.
         while !matches!(self.tty.read(&mut piece), Ok(0)) {
             assert!(Instant::now() < until, "the tty is still there");
             thread::sleep(Duration::from_millis(10));
@@ -111,7 +112,7 @@ impl Client {
     }
 }
 
-/// A calls, B answers; both are told so, and have read it.
+/// Lets A call and B answer, and waits until both are connected.
 pub(crate) fn call(a: &mut Client, b: &mut Client) {
     a.types("ATDT5551\r");
     b.until("RING\r\n");
@@ -122,7 +123,7 @@ pub(crate) fn call(a: &mut Client, b: &mut Client) {
     }
 }
 
-/// Bytes of every value, in no order; `+++` has no silence around it there.
+/// Returns random bytes of every value; a `+++` among them has no silence around it.
 pub(crate) fn bytes(seed: u8, count: usize) -> Vec<u8> {
     let mut state = u32::from(seed);
     let next = |_| {

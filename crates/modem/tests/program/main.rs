@@ -1,8 +1,8 @@
-//! The modems of `punctual-modem` and the programs that use their ttys. Nothing here asserts how long anything
-//! takes, but for limits that a modem of 2400 bit/s keeps many times over.
+//! The modems of `punctual-modem` and the programs that use their ttys. No test asserts a duration,
+//! except limits that a modem of 2400 bit/s meets many times over.
 //!
-//! Calls last as long as they last and compute next to nothing, so more of them go on at a time than
-//! there are processors: that is why this program has a harness of its own.
+//! Calls take long and compute next to nothing, so more of them run at a time than there are
+//! processors: for that this program has a harness of its own.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 mod bank;
@@ -18,7 +18,7 @@ mod traced;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Calls that go on at a time, if nobody says otherwise.
+/// The default number of calls at a time.
 const AT_A_TIME: usize = 6;
 
 fn main() {
@@ -104,12 +104,12 @@ fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A test that reads traces with `punctual`, and is ignored where that was not built.
+/// Makes a trial that reads traces with `punctual`, and is ignored if that program was not built.
 fn of_traces(name: &str, test: fn()) -> Trial {
     trial(name, test).with_ignored_flag(!traced::reader().exists())
 }
 
-/// A test that panics has failed.
+/// Makes a trial that fails if the test panics.
 fn trial(name: &str, test: fn()) -> Trial {
     Trial::test(name, move || {
         test();

@@ -8,10 +8,10 @@ use super::client::{Client, bytes};
 use super::common::{run, text};
 use super::started::{Modem, eventually};
 
-/// FSK at 300 bit/s: what a machine that stops for a moment costs it are some bits, and no call.
+/// FSK at 300 bit/s: a pause of the machine costs it some bits, but no call.
 const SETTINGS: &str = "AT+MS=V21,0";
 
-/// One that can be called, and where.
+/// Starts a modem that can be called. Returns it with its client and its address.
 fn called() -> (Modem, Client, String) {
     let modem = Modem::start(&["--tty", "tty", "--listen", "127.0.0.1:0", "--jitter-ms", "120"]);
     let mut client = modem.client("tty");
@@ -30,7 +30,7 @@ fn caller(address: &str) -> (Modem, Client) {
     (modem, client)
 }
 
-/// What a process said of that kind of packet when it ended.
+/// Returns the number of packets of that kind that a process printed when it ended.
 fn packets(modem: &Modem, kind: &str) -> u64 {
     let said = modem.said();
     let accounts = said.split_once("packets: ").expect("its last line").1;
@@ -86,7 +86,7 @@ pub(crate) fn a_far_end_that_vanishes_is_a_carrier_that_is_lost() {
     }
     calls.end(Signal::KILL);
     b.until("NO CARRIER\r\n");
-    // The line is free for the next.
+    // The line is free for the next call.
     let (_again, mut a) = caller(&address);
     a.types("ATDT1\r");
     b.until("RING\r\n");

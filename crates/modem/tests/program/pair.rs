@@ -1,4 +1,4 @@
-//! Two modems that one process joins.
+//! Two modems joined by one process.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ pub(crate) fn a_call_carries_bytes_both_ways_and_ends_for_both() {
     assert!(a.bytes(sent[1].len()) == sent[1], "what B sent is not what A has");
     a.escape();
     a.command("ATH");
-    // The far end gets the escape sequence as well: nobody knew yet that it was one.
+    // The far end gets the escape sequence as well: it was data until the guard time had passed.
     assert_eq!(b.until("NO CARRIER\r\n"), "+++\r\nNO CARRIER\r\n");
     b.command("AT");
     assert_eq!(modem.end(Signal::TERM).code(), Some(0), "{}", modem.said());
@@ -53,7 +53,8 @@ pub(crate) fn a_client_that_goes_ends_the_call_and_the_next_can_dial() {
     no_links_are_left(&modem);
 }
 
-/// Killed, it cannot take its links away; who had a tty open is told, and the next process takes its place.
+/// A killed process cannot remove its links. Its clients see a hang-up, and the next process
+/// replaces the links.
 pub(crate) fn a_process_that_is_killed_in_a_call_leaves_nothing_that_is_in_the_way() {
     let (mut killed, mut a, mut b) = pair();
     call(&mut a, &mut b);

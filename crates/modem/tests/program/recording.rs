@@ -16,12 +16,12 @@ const FORM: WavSpec = WavSpec {
     sample_format: SampleFormat::Int,
 };
 
-/// Ones and zeros of the answering end's channel (V.21 §3), in Hz.
+/// Mark and space of the answering end's channel (V.21 §3), in Hz.
 const MARK: f64 = 1_650.0;
 const SPACE: f64 = 1_850.0;
 
-/// What an answering V.21 modem that says `text` sounds like: ones for three seconds, the
-/// characters, and ones for two seconds more.
+/// Returns the signal of an answering V.21 modem that sends `text`: ones for three seconds, the
+/// characters, and ones for two more seconds.
 fn sound(text: &str) -> Vec<i16> {
     let mut bits = vec![true; 900];
     for byte in text.bytes() {
@@ -65,8 +65,8 @@ pub(crate) fn a_recording_is_heard_and_what_is_said_is_recorded() {
     let mut said = WavReader::open(&says).expect("it was made whole");
     assert_eq!(said.spec(), FORM);
     let said: Vec<i16> = said.samples().collect::<Result<_, _>>().expect("it was made whole");
-    // Before its end the calling end says nothing but ones, at 980 Hz: a second of them crosses
-    // zero 1,960 times.
+    // Before its end the calling end sends only ones, at 980 Hz: a second of them crosses zero
+    // 1,960 times.
     let end = said.iter().rposition(|sample| sample.abs() > 500).expect("it spoke");
     let second = &said[end + 1 - 8_000..=end];
     let crossings = second.windows(2).filter(|pair| (pair[0] < 0) != (pair[1] < 0)).count();
@@ -93,7 +93,7 @@ pub(crate) fn what_is_no_line_is_refused_with_its_numbers() {
         WavWriter::create(&path, spec).expect("ours").finalize().expect("ours");
         refused(reason);
     }
-    // Two bytes short of what its header says.
+    // Two bytes shorter than its header says.
     let mut writer = WavWriter::create(&path, FORM).expect("ours");
     (0..100_i16).for_each(|sample| writer.write_sample(sample).expect("ours"));
     writer.finalize().expect("ours");

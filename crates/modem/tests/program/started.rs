@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use super::client::Client;
 use super::common::MODEM;
 
-/// A folder for links and files.
+/// Creates a folder for links and files.
 pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("punctual-modem").tempdir().expect("a folder")
 }
 
-/// Until `found` has something, for up to a minute.
+/// Waits until `found` returns a value, for up to a minute.
 pub(crate) fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     for _ in 0..3_000 {
         if let Some(found) = found() {
@@ -29,14 +29,14 @@ pub(crate) fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) ->
     panic!("not within a minute: {what}");
 }
 
-/// Killed when dropped.
+/// A process that is killed when dropped.
 pub(crate) struct Modem {
     folder: TempDir,
     child: Child,
 }
 
 impl Modem {
-    /// Starts it in a folder of its own, to which its arguments are relative.
+    /// Starts the program in a folder of its own, to which its arguments are relative.
     pub(crate) fn start(arguments: &[impl AsRef<OsStr>]) -> Self {
         let folder = folder();
         let file = |name| File::create(folder.path().join(name)).expect("ours");
@@ -51,14 +51,14 @@ impl Modem {
         self.folder.path().join(name)
     }
 
-    /// What it printed, and what it complained of.
+    /// Returns its output and its errors.
     pub(crate) fn said(&self) -> String {
         ["said", "complained"]
             .map(|name| fs::read_to_string(self.path(name)).expect("ours"))
             .concat()
     }
 
-    /// Opens the tty of that name once it is there.
+    /// Opens the tty of that name once it exists.
     pub(crate) fn client(&self, name: &str) -> Client {
         let path = self.path(name);
         eventually(name, || path.exists().then_some(()));
@@ -69,7 +69,7 @@ impl Modem {
         send(&self.child, signal).expect("it is ours");
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends a signal that ends it, and waits until it has ended.
     pub(crate) fn end(&mut self, signal: Signal) -> ExitStatus {
         self.signal(signal);
         eventually("it ends", || self.child.try_wait().expect("it is ours"))
@@ -78,7 +78,7 @@ impl Modem {
 
 impl Drop for Modem {
     fn drop(&mut self) {
-        // Both fail only where it has ended.
+        // Both fail only if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

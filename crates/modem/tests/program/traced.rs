@@ -1,4 +1,4 @@
-//! What a driver of modems did, as a trace that everybody reads.
+//! The traces of a driver of modems, as the readers of traces see them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,14 +22,15 @@ fn punctual(arguments: &[&str]) -> Output {
     Command::new(reader()).args(arguments).output().expect("was built")
 }
 
-/// An answer to each takes a service, at least.
+/// Commands sent: each answer takes at least one service.
 const COMMANDS: u64 = 5;
 
 fn served(client: &mut Client) {
     (0..COMMANDS).for_each(|_| client.command("AT"));
 }
 
-/// What `why` says of the only driver of a trace, and whether it says that all was kept.
+/// Returns `why`'s report on the only driver of a trace, and true if its verdict was that all
+/// promises were kept.
 fn judged(trace: &Path) -> (Value, bool) {
     let output = punctual(&["why", "--json", trace.to_str().expect("ASCII")]);
     let said = text(&output.stdout);
@@ -53,7 +54,7 @@ fn exported_with(code: i32, trace: &Path, format: &str) -> String {
     text(&output.stdout)
 }
 
-/// The driver stands still for more than half a second: it is late, and leaves services out.
+/// The driver stands still for more than half a second: it is late, and skips services.
 pub(crate) fn each_service_of_a_pair_is_a_job_and_one_that_was_left_out_is_seen() {
     let (mut modem, mut a, _b) = pair_with(&["--trace", "t.ptrace"]);
     served(&mut a);
@@ -61,7 +62,7 @@ pub(crate) fn each_service_of_a_pair_is_a_job_and_one_that_was_left_out_is_seen(
     thread::sleep(Duration::from_millis(900));
     modem.signal(Signal::CONT);
     a.command("AT");
-    // It is written while the run goes on, and has no end until then.
+    // The trace is written during the run, and has no end until the run is over.
     let trace = modem.path("t.ptrace");
     let seen = |what: &str| exported_with(4, &trace, "csv").contains(what).then_some(());
     eventually("what was left out is written", || seen(",skip,"));
@@ -76,7 +77,7 @@ pub(crate) fn each_service_of_a_pair_is_a_job_and_one_that_was_left_out_is_seen(
     let (trace, page) = (trace.to_str().expect("ASCII"), page.to_str().expect("ASCII"));
     let output = punctual(&["report", trace, "-o", page]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    // A trace that is there is not overwritten unasked, and no tty is left behind.
+    // An existing trace is not overwritten without `--force`, and no tty is left behind.
     let again = run(&["--pair", "/nowhere/a", "/nowhere/b", "--trace", trace]);
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));

@@ -1,4 +1,4 @@
-//! The jitter buffer against a map that remembers everything.
+//! The jitter buffer compared with a map of all samples.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use punctual_modem::rtp::jitter::{FADE, JitterBuffer, LATE_LIMIT, PATTERN, RING}
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The sample sent at a timestamp: never zero, and different from those around it.
+/// Returns the sample sent at a timestamp: never zero, and different from its neighbours.
 fn sent(timestamp: u32) -> i16 {
     (timestamp.wrapping_mul(2_654_435_761) >> 17).max(1) as i16
 }
@@ -21,19 +21,19 @@ fn play(buffer: &mut JitterBuffer, count: usize) -> Vec<i16> {
     samples
 }
 
-/// Packets come in any order, some twice, some never, and are played sample by sample: what was
-/// there in time is heard, and what was not is not.
+/// Packets come in any order, some twice, some never, and are played sample by sample: exactly the
+/// samples present in time are played.
 #[test]
 fn what_came_in_time_is_heard_in_its_place() {
     let (mut real, mut missing, mut late) = (0_u64, 0_u64, 0_u64);
     for seed in 0..1_500_u64 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let delay = 200 + rng.next_u32() % 400;
-        // Close to the wrap of timestamps in half of them.
+        // Half of the seeds are close to the wrap of timestamps.
         let base = if seed % 2 == 0 { rng.next_u32() } else { 0_u32.wrapping_sub(3_000) };
         let mut buffer = JitterBuffer::new(delay);
         let mut oracle: BTreeMap<u64, i16> = BTreeMap::new();
-        // When each packet comes, in samples of the local clock: at its time and a bit.
+        // The arrival of each packet in samples of the local clock: its due time and some more.
         let mut arrivals: Vec<(u64, u64)> = (0..40_u64)
             .flat_map(|number| {
                 let copies = [0, 1, 1, 1, 1, 1, 1, 2][rng.next_u32() as usize % 8];
@@ -111,7 +111,7 @@ fn a_jump_counts_when_a_second_packet_follows_it() {
         let mut buffer = JitterBuffer::new(0);
         buffer.put(0, packet(0, 160));
         play(&mut buffer, 100);
-        // Alone, and from elsewhere each time: ignored.
+        // Single packets, each from another position: ignored.
         for hostile in 0..50 {
             let timestamp = jump.wrapping_add(hostile * 7_000_000 % (1 << 19));
             buffer.put(timestamp, packet(timestamp, 160));

@@ -1,4 +1,4 @@
-//! RTP as it comes from a network: lost, late, twice, in any order, or from somebody hostile.
+//! RTP as a network delivers it: lost, late, duplicated, reordered, or hostile.
 
 mod jitter;
 mod sequence;

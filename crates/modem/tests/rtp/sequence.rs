@@ -1,10 +1,10 @@
-//! Sequence numbers: against senders whose real numbers are known, and against anything.
+//! Sequence numbers: from senders whose real numbers are known, and random ones.
 
 use punctual_modem::rtp::sequence::{MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL, Sequence, Verdict};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// A.1 as the RFC writes it, in its own terms: the slow way to say which packets are valid.
+/// A.1 as the RFC writes it, in its own terms: the slow way to decide which packets are valid.
 #[derive(Default)]
 struct Oracle {
     begun: bool,
@@ -117,7 +117,7 @@ fn numbers_are_extended_right_through_many_wraps() {
             real += u64::from(1 + rng.next_u32() % 30);
             let verdict = sequence.packet(first.wrapping_add(real as u16));
             assert_eq!(verdict, Verdict::Next { extended: base + real });
-            // One from a little before.
+            // One from a little earlier.
             let back = u64::from(rng.next_u32() % u32::from(MAX_MISORDER));
             let earlier = sequence.packet(first.wrapping_add(real.wrapping_sub(back) as u16));
             let extended = (real >= back).then(|| base + real - back);
@@ -142,7 +142,7 @@ fn a_hostile_number_alone_changes_nothing() {
         let next = 11 + round as u16;
         assert!(matches!(sequence.packet(next), Verdict::Next { .. }), "{hostile}");
     }
-    // Two in a row are a stream that began anew.
+    // Two in a row are a restarted stream.
     let far = (sequence.expected() as u16).wrapping_add(30_000);
     assert_eq!(sequence.packet(far), Verdict::Jump);
     assert!(matches!(sequence.packet(far + 1), Verdict::Begins { .. }));

@@ -1,4 +1,4 @@
-//! Sender to receiver over a network in between.
+//! From sender to receiver over a network.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::rtp::packet::PacketError;
@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 const TWENTY_MS: Duration = Duration::from_millis(20);
 
-/// The packets of `count` times 20 ms, of a ramp.
+/// Returns the packets of `count` times 20 ms of a ramp.
 fn packets(sender: &mut Sender, count: usize) -> Vec<Vec<u8>> {
     let mut packet = Vec::new();
     let samples = (0..count * SAMPLES_PER_PACKET).map(|n| (n as i16).wrapping_mul(37));
@@ -28,7 +28,7 @@ fn ramp(from: usize, count: usize, law: Law) -> Vec<i16> {
 #[test]
 fn what_is_sent_is_heard_after_the_delay() {
     for law in [Law::Mu, Law::A] {
-        // Numbers and timestamps wrap within.
+        // Numbers and timestamps wrap during the test.
         let mut sender = Sender::new(law, [7, 0xffff_fffa, 0_u32.wrapping_sub(1_000)]);
         let mut receiver = Receiver::new(320);
         let mut heard = Vec::new();
@@ -41,7 +41,7 @@ fn what_is_sent_is_heard_after_the_delay() {
             heard.extend(samples);
             now += TWENTY_MS;
         }
-        // The second packet is the first to be believed, and plays 320 samples after it came.
+        // The second packet is the first to be accepted, and plays 320 samples after it came.
         let begins = 160 + 320;
         assert!(heard[..begins].iter().all(|&sample| sample == 0));
         assert_eq!(heard[begins..], ramp(160, heard.len() - begins, law));
@@ -58,7 +58,7 @@ fn loss_and_reordering_cost_what_was_lost_and_nothing_else() {
         let mut sender = Sender::new(Law::Mu, [rng.next_u32(), rng.next_u32(), rng.next_u32()]);
         let mut receiver = Receiver::new(800);
         let all = packets(&mut sender, 200);
-        // After the first two: a tenth lost, the others up to 60 ms late, some of them twice.
+        // After the first two: a tenth lost, the others up to 60 ms late, some of them duplicated.
         let mut arrivals = Vec::new();
         let mut lost = 0;
         for (number, packet) in all.iter().enumerate() {
@@ -111,7 +111,7 @@ fn strangers_and_nonsense_are_refused_and_the_stream_goes_on() {
     }
     assert_eq!(receiver.stats().accepted, 19);
     assert_eq!(receiver.stats().lost, 0);
-    // The source falls silent; after a while another may take its place.
+    // The source falls silent; after a while another may replace it.
     now += Duration::from_secs(2);
     let more = packets(&mut stranger, 3);
     assert_eq!(receiver.packet(now, &more[0]), Err(Refused::NotBelieved(40_020)));

@@ -12,7 +12,7 @@ fn random(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A call, bytes both ways, the end of it, and another.
+/// Makes a call, sends bytes both ways, ends it, and makes another.
 fn both_ways(settings: [&str; 2], len: usize, seconds: u64) {
     let mut desk = Desk::new(Perfect);
     let took = desk.call(settings);
@@ -29,7 +29,7 @@ fn both_ways(settings: [&str; 2], len: usize, seconds: u64) {
     assert!(desk.shown[1] == sent[0], "{settings:?}: {} of {len}", desk.shown[1].len());
     assert!(desk.shown[0] == sent[1], "{settings:?}: {} of {}", desk.shown[0].len(), len / 2);
     desk.shown = [vec![], vec![]];
-    // The guard time before, and after.
+    // The guard time before and after.
     desk.run(2);
     desk.types(0, "+++");
     assert_eq!(desk.until(0, "OK", 3), "\r\nOK\r\n");
@@ -41,7 +41,7 @@ fn both_ways(settings: [&str; 2], len: usize, seconds: u64) {
     for end in 0..2 {
         assert!(!desk.exchange.station(end).is_off_hook(), "{settings:?}");
     }
-    // And again: nothing is left of the first call.
+    // Another call: no state is left of the first.
     desk.call(settings);
 }
 
@@ -125,12 +125,12 @@ fn nobody_answers_somebody_is_engaged_and_somebody_gives_up() {
     let rings = desk.until(1, "RING\r\n\r\nRING", 20);
     assert_eq!(rings.matches("RING").count(), 2);
     assert!(desk.until(0, "NO ANSWER", 70).contains("NO ANSWER"));
-    // The one takes the line by dialling, and the other finds it engaged.
+    // The modem that dials takes the line, and it is busy for the other.
     desk.types(0, "ATD1\r");
     desk.run(3);
     desk.types(1, "ATE0D1\r");
     desk.until(1, "BUSY", 5);
-    // Any key gives up, and it stops ringing.
+    // Any key gives up, and the ringing stops.
     desk.types(0, "x");
     desk.until(0, "NO CARRIER", 1);
     desk.run(1);

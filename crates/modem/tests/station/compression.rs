@@ -6,7 +6,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Desk;
 
-/// Connects with both ends set up so; what each says about compression, the calling end first.
+/// Connects with the given settings of both ends. Returns each end's report on compression, the
+/// calling end's first.
 fn reported(desk: &mut Desk<Perfect>, settings: [&str; 2]) -> [String; 2] {
     for (end, settings) in settings.into_iter().enumerate() {
         desk.types(end, format!("ATE0S0=1+MS=V22B,0;+DR=1;{settings}\r"));
@@ -22,7 +23,7 @@ fn reported(desk: &mut Desk<Perfect>, settings: [&str; 2]) -> [String; 2] {
     said
 }
 
-/// Line seconds until what was typed at one end has been shown at the other.
+/// Returns the line seconds until bytes typed at one end are shown at the other.
 fn seconds(desk: &mut Desk<Perfect>, from: usize, bytes: &[u8]) -> f64 {
     let begun = desk.now;
     desk.types(from, bytes);
@@ -51,7 +52,7 @@ fn text_is_faster_than_the_line_and_noise_is_not_slower() {
         let raw = noise.len() as f64 * 8.0 / 2_400.0;
         let took = seconds(&mut desk, from, &noise);
         assert!(took < raw * 1.15 + 1.0, "{took} s instead of {raw}");
-        // A key is not held back.
+        // A single key is not held back.
         assert!(seconds(&mut desk, from, b"x") < 0.6);
     }
 }

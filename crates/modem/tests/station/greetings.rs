@@ -1,11 +1,11 @@
-//! What two modems agree on before they are modems to each other.
+//! The modulation that two modems agree on before a call.
 
 use punctual_modem::exchange::Perfect;
 
 use super::Desk;
 
-/// Calls with both ends set up so; what each says it has come to, the calling end first, and the
-/// seconds from the number dialled to both being connected.
+/// Calls with the given settings of both ends. Returns each end's report of the modulation, the
+/// calling end's first, and the seconds from dialling until both are connected.
 fn agreed(settings: [&str; 2]) -> ([String; 2], f64) {
     let mut desk = Desk::new(Perfect);
     for (end, settings) in settings.into_iter().enumerate() {
@@ -20,7 +20,7 @@ fn agreed(settings: [&str; 2]) -> ([String; 2], f64) {
         found.lines().next().expect("a line").to_owned()
     });
     let took = desk.now - from;
-    // It is a call, not only a name.
+    // The call must carry data, not only report a name.
     desk.run(1);
     desk.shown = [vec![], vec![]];
     desk.types(0, "over there");

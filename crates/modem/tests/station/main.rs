@@ -1,5 +1,5 @@
 //! Two whole modems on an exchange, in virtual time: dialled, answered, written to, hung up, and
-//! cut off. What a terminal sees is all that is looked at.
+//! cut off. Only the terminals' output is checked.
 
 mod calls;
 mod compression;
@@ -14,9 +14,9 @@ const STEP: Duration = Duration::from_millis(20);
 struct Desk<M> {
     exchange: Exchange<M>,
     now: Instant,
-    /// What each terminal has shown.
+    /// The output that each terminal has shown.
     shown: [Vec<u8>; 2],
-    /// What each terminal has yet to send.
+    /// The input that each terminal has yet to send.
     typing: [Vec<u8>; 2],
     reads: [bool; 2],
 }
@@ -58,7 +58,7 @@ impl<M: Medium> Desk<M> {
         (0..seconds * 50).for_each(|_| self.step());
     }
 
-    /// Until that terminal has shown `text` after what it had before; what it showed.
+    /// Waits until that terminal has shown `text`. Returns its output so far, and clears it.
     fn until(&mut self, end: usize, text: &str, seconds: u64) -> String {
         for _ in 0..seconds * 50 {
             let shown = String::from_utf8_lossy(&self.shown[end]).into_owned();
@@ -76,7 +76,8 @@ impl<M: Medium> Desk<M> {
         );
     }
 
-    /// A call from 0 to 1, both set up by `settings`; the seconds it took to connect.
+    /// Places a call from 0 to 1, both set up by `settings`. Returns the seconds it took to
+    /// connect.
     fn call(&mut self, settings: [&str; 2]) -> f64 {
         for (end, settings) in settings.into_iter().enumerate() {
             self.types(end, format!("ATE0{settings}\r"));
@@ -89,7 +90,7 @@ impl<M: Medium> Desk<M> {
         self.until(0, "CONNECT", 60);
         self.until(1, "CONNECT", 60);
         let took = self.now - from;
-        // The rest of the line that says CONNECT.
+        // The rest of the line with CONNECT.
         self.run(1);
         self.shown = [vec![], vec![]];
         took.as_secs_f64()

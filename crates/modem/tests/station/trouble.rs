@@ -6,8 +6,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Desk;
 
-/// Loses the next so many samples to end 0: they are replaced by those that follow. What is
-/// missing in the end is silence.
+/// A medium that loses the next `lose` samples to end 0 and sends the following ones in their
+/// place. The missing samples at the end are silence.
 #[derive(Default)]
 struct Losing {
     lose: usize,
@@ -117,7 +117,7 @@ fn a_terminal_that_goes_away_frees_the_line() {
     desk.run(3);
     assert!(!desk.exchange.station(1).is_off_hook());
     desk.shown[1].clear();
-    // The next to open it finds a modem in order.
+    // The next client that opens it finds a working modem.
     desk.types(1, "AT\r");
     assert_eq!(desk.until(1, "OK\r\n", 1), "\r\nOK\r\n");
 }
@@ -140,7 +140,7 @@ fn a_terminal_that_goes_away_while_it_rings_or_trains_frees_the_line() {
     }
 }
 
-/// Noise as loud as the modems instead of what they say, while `loud`.
+/// A medium that replaces the signals with noise as loud as the modems, while `loud`.
 struct Storm {
     loud: bool,
     rng: ChaCha8Rng,

@@ -1,12 +1,12 @@
-//! Calls over a network that loses packets, one by one and in bursts: with error control every byte
-//! arrives once and in order, or the modem says that the call is over.
+//! Calls over a network that loses packets, singly and in bursts: with error control every byte
+//! arrives once and in order, or the modem reports that the call is over.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::{Law, Network};
 
-/// What is lost: a burst of `length` packets begins at a packet with the chance of `one_in`.
+/// A model of loss: a burst of `length` packets begins at one packet in `one_in`.
 pub(crate) struct Loss {
     one_in: u32,
     length: u32,
@@ -19,7 +19,7 @@ impl Loss {
         Self { one_in, length, left: 0, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns true if the next packet is lost.
     pub(crate) fn takes(&mut self) -> bool {
         if self.left == 0 && self.rng.next_u32().is_multiple_of(self.one_in) {
             self.left = self.length;
@@ -30,15 +30,16 @@ impl Loss {
     }
 }
 
-/// What became of a call that had `bytes` to carry each way for at most `seconds`.
+/// The result of a call that had `bytes` to carry each way for at most `seconds`.
 struct Ended {
-    /// Everything arrived.
+    /// True if all bytes arrived.
     whole: bool,
     /// Line time from the first byte to the last, or to the end of the call.
     seconds: u32,
 }
 
-/// Checks as it goes that what is shown is what was sent, in order, and nothing else.
+/// Transfers bytes both ways, and checks on the way that exactly the bytes sent are shown, in
+/// order.
 fn transfer(settings: &str, loss: [Loss; 2], bytes: usize, seconds: u32) -> Ended {
     let mut network = Network::new([Law::Mu; 2]);
     for end in 0..2 {

@@ -13,7 +13,7 @@ use lossy::Loss;
 
 const STEP: Duration = Duration::from_millis(20);
 
-/// Packets on the way, for each direction, with the step that they arrive in.
+/// Packets in flight in one direction, with the step at which each arrives.
 type Way = VecDeque<(u32, Vec<u8>)>;
 
 struct Network {
@@ -72,7 +72,7 @@ impl Network {
                 assert_eq!(to, address(1 - end));
                 let lost = self.loss[end].as_mut().is_some_and(Loss::takes);
                 if !self.cut[end] && !lost {
-                    // Two steps on the way, and every third packet one more.
+                    // Two steps in flight, and every third packet one more.
                     let delay = 2 + u32::from(self.step.is_multiple_of(3));
                     self.ways[end].push_back((self.step + delay, packet));
                 }
@@ -151,7 +151,7 @@ fn who_gives_up_is_not_rung_for_any_longer() {
     let mut network = Network::new([Law::Mu; 2]);
     network.types(0, "ATDT1\r");
     network.until(1, "RING\r\n", 5);
-    // Any byte gives the call up.
+    // Any byte gives up the call.
     network.types(0, "x");
     network.until(0, "NO CARRIER\r\n", 2);
     network.shown[1].clear();
@@ -184,13 +184,13 @@ fn strangers_are_dropped_and_do_not_disturb_a_call() {
     let mut network = Network::new([Law::Mu; 2]);
     network.call();
     let before = network.trunks[1].stats();
-    // The call's own packets, but from elsewhere.
+    // The call's own packets, but from another address.
     let stranger = SocketAddr::from(([198, 51, 100, 1], 5_004));
     let packets: Vec<_> = network.ways[0].iter().map(|(_, packet)| packet.clone()).collect();
     assert!(!packets.is_empty());
     for packet in &packets {
         network.trunks[1].packet(network.now, stranger, packet);
-        // And rubbish from the right place.
+        // And garbage from the right address.
         network.trunks[1].packet(network.now, address(0), &packet[..7]);
     }
     let after = network.trunks[1].stats();

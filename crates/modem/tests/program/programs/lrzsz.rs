@@ -9,7 +9,7 @@ use super::super::pair::pair;
 use super::super::started::{eventually, folder};
 use super::{Killed, installed};
 
-/// A program with a tty for its standard input and output.
+/// Starts a program with a tty as its standard input and output.
 fn on(tty: &Path, program: &str, arguments: &[&str], place: &Path) -> Killed {
     let open = || File::options().read(true).write(true).open(tty).expect("a tty");
     let mut command = Command::new(program);
@@ -24,7 +24,7 @@ pub(crate) fn sz_and_rz_move_a_file_each_way() {
     }
     let (modem, mut a, mut b) = pair();
     call(&mut a, &mut b);
-    // Both keep the ttys open, so that the call stays when a program is through with them.
+    // Both clients keep the ttys open, so that the call stays when a program ends.
     for (seed, from, to) in [(3, "a", "b"), (4, "b", "a")] {
         let (sent, received) = (folder(), folder());
         let file = bytes(seed, 600);
@@ -37,13 +37,13 @@ pub(crate) fn sz_and_rz_move_a_file_each_way() {
             fs::read(received.path().join("file")).ok().filter(|came| came.len() >= file.len())
         });
         assert!(came == file, "another file arrived");
-        // rz may go on for 40 s to wait for a farewell that it has thrown away.
+        // rz may wait another 40 s for a final message that it has discarded.
         drop(receives);
         for client in [&mut a, &mut b] {
             client.quiet();
         }
     }
-    // The call is still there, and nothing of the transfers is left in it.
+    // The call still stands, and has no bytes left from the transfers.
     a.types("after");
     b.until("after");
 }

@@ -1,4 +1,4 @@
-//! `minicom`, dialling from a script of its own language.
+//! `minicom`, dialling from a script in its own language.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -42,7 +42,7 @@ pub(crate) fn minicom_dials_from_a_script_and_talks() {
     b.command("ATE0S0=1+MS=V21,0");
     let files = folder();
     fs::write(files.path().join("dial"), SCRIPT).expect("ours");
-    // It wants a terminal for its screen: `script` gives it one.
+    // It needs a terminal for its screen: `script` provides one.
     let mut command = Command::new("script");
     let minicom = format!("minicom -o -D {} -S dial", modem.path("a").display());
     command.args(["-q", "-e", "-c", &minicom, "/dev/null"]).current_dir(files.path());

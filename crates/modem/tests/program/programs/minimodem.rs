@@ -1,4 +1,4 @@
-//! `minimodem`, FSK that shares no code with ours: it hears what we say, and we what it says.
+//! `minimodem`, FSK that shares no code with ours: each receives the other's signal.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use punctual_linux::process::Signal;
 use super::super::started::{Modem, folder};
 use super::{installed, run};
 
-/// Name, the answering end's ones and zeros, and the calling end's, in Hz.
+/// The name, and the mark and space of the answering end and of the calling end, in Hz.
 const MODES: [(&str, [&str; 2], [&str; 2]); 2] =
     [("V21", ["1650", "1850"], ["980", "1180"]), ("B103", ["2225", "2025"], ["1270", "1070"])];
 
@@ -19,8 +19,8 @@ pub(crate) fn minimodem_hears_us_and_we_hear_it() {
         let files = folder();
         let path = |name: &str| files.path().join(name).to_str().expect("ASCII").to_owned();
         let (text, hears, says) = (path("text"), path("hears.wav"), path("says.wav"));
-        // While the modem finds its carrier the beginning is lost. An octet of ones has one zero,
-        // its start bit: where characters begin cannot be mistaken.
+        // The beginning is lost while the modem detects its carrier. An octet of ones has one zero,
+        // its start bit, so the start of a character cannot be mistaken.
         let ones = [0xff; 120];
         let told = [&ones[..], b"\r\nsaid by minimodem\r\n", &ones].concat();
         fs::write(&text, told).expect("ours");
@@ -35,7 +35,7 @@ pub(crate) fn minimodem_hears_us_and_we_hear_it() {
         client.until("CONNECT 300\r\n");
         client.types("said by punctual\r\n");
         client.until("said by minimodem");
-        // What it says ends, and with it the call.
+        // The signal ends, and the call with it.
         client.until("NO CARRIER\r\n");
         assert_eq!(modem.end(Signal::TERM).code(), Some(0), "{}", modem.said());
         let arguments = ["--rx", "-q", "-M", our_mark, "-S", our_space, "-f", &says, "300"];

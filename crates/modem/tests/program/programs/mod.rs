@@ -1,5 +1,5 @@
-//! Programs that others wrote, as clients of a modem. Each test skips, with the reason printed,
-//! where its program is not installed.
+//! Third-party programs as clients of a modem. Each test skips, with the reason printed, if its
+//! program is not installed.
 
 pub(crate) mod lrzsz;
 pub(crate) mod minicom;
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use punctual_linux::process::die_with_parent;
 
-/// A child that ends with its test.
+/// A child process that ends with its test.
 struct Killed(Child);
 
 impl Killed {
@@ -29,7 +29,7 @@ impl Drop for Killed {
     }
 }
 
-/// Whether all of these programs are installed; says what is missing if not.
+/// Returns true if all of these programs are installed; prints a missing one.
 fn installed(programs: &[(&str, &str)]) -> bool {
     programs.iter().all(|(program, package)| {
         let mut command = Command::new(program);
@@ -42,7 +42,7 @@ fn installed(programs: &[(&str, &str)]) -> bool {
     })
 }
 
-/// Runs a program to its end; what it printed, both ways.
+/// Runs a program to its end. Returns whether it succeeded, and its output and errors.
 fn run(program: &str, arguments: &[impl AsRef<OsStr>]) -> (bool, String) {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|why| panic!("{program}: {why}"));

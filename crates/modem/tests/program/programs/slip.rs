@@ -1,5 +1,5 @@
 //! An IP link: two network namespaces, a call between them, `examples/slip.py` at both ends, and a
-//! web server that a page is fetched from.
+//! web server from which a page is fetched.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{Killed, installed, run};
 
 const PUMP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slip.py");
 
-/// A network namespace that goes with its test.
+/// A network namespace that is removed with its test.
 struct Namespace(String);
 
 impl Namespace {
@@ -40,7 +40,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Packets between that tty and a device with that address.
+/// Starts the transfer of packets between a tty and a network device with the address `own`.
 fn pump(
     namespace: &Namespace,
     tty: &Path,
@@ -85,7 +85,7 @@ pub(crate) fn a_page_is_fetched_over_a_call() {
     let modem = Modem::start(&["--pair", "a", "b"]);
     for name in ["a", "b"] {
         let mut client = modem.client(name);
-        // The settings outlive the client: it hangs up nothing.
+        // The settings outlive the client, because there is no call to hang up.
         client.command("AT+MS=V22B,0");
     }
     let says = files.path().join("near");
