@@ -6,7 +6,7 @@ use punctual_frontend::trace_file::refused;
 
 use crate::{live, map};
 
-/// Which part of the study.
+/// The parts of the study.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// On this host: each context, its services, and what it does to others; as root
@@ -17,19 +17,19 @@ pub enum Command {
     Map(map::Args),
 }
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The live half.
+    /// The live part failed.
     #[error(transparent)]
     Live(#[from] live::Error),
-    /// The half in virtual time.
+    /// The part in virtual time failed.
     #[error(transparent)]
     Map(#[from] map::Error),
 }
 
 impl From<Error> for Failure {
-    /// Tells what was asked for in a wrong way from what this host cannot do.
+    /// Distinguishes wrong arguments from what this host cannot do.
     fn from(error: Error) -> Self {
         match error {
             Error::Live(live::Error::Trace(why)) => refused(why),
@@ -40,7 +40,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Runs it, and prints what came of it.
+/// Runs a part of the study and prints its results.
 pub fn run(command: &Command) -> Result<(), Error> {
     match command {
         Command::Live(args) => live::main(args)?,

@@ -1,6 +1,6 @@
-//! The soft modem study (Jones and Saroiu, "Predictability Requirements of a Soft Modem"): what
-//! becomes of a call, and of everything beside it, when a soft device is served in a hard
-//! interrupt, a softirq, a thread or a reserved thread.
+//! The soft modem study (Jones and Saroiu, "Predictability Requirements of a Soft Modem"): the
+//! effect on a call, and on everything beside it, of serving a soft device in a hard interrupt, a
+//! softirq, a thread or a reserved thread.
 //!
 //! - [`live`]: on this host.
 //! - [`map`]: in virtual time, with [`virtual_time`]'s devices, drivers and services.

@@ -25,14 +25,15 @@ pub(super) struct Far {
     shown: Vec<u8>,
     file: Arc<[u8]>,
     sent: bool,
-    /// The near end dialled.
+    /// True once the near end has dialled.
     pub(super) dialled: bool,
-    /// This end answered.
+    /// True once this end has answered.
     pub(super) answered: bool,
 }
 
 impl Far {
-    /// A modem that will answer and send `file`, its first sample at `start`. `seed` draws the noise.
+    /// Creates a modem that will answer and send `file`, with its first sample at `start`. `seed`
+    /// draws the noise.
     pub(super) fn new(modulation: &str, file: Arc<[u8]>, start: Instant, seed: u64) -> Self {
         let quality = Quality {
             loss_db: 10.0,
@@ -90,14 +91,14 @@ impl Far {
     }
 }
 
-/// What a modem says once data flows.
+/// The text that a modem shows once data flows.
 pub(super) const CONNECT: &[u8] = b"CONNECT ";
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {
     text.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// Moves all that a modem has for its terminal to the end of `shown`.
+/// Moves all output of a modem to the end of `shown`.
 pub(super) fn read_all(station: &mut Station, shown: &mut Vec<u8>) {
     let mut room = [0; 256];
     loop {
@@ -109,7 +110,7 @@ pub(super) fn read_all(station: &mut Station, shown: &mut Vec<u8>) {
     }
 }
 
-/// The wire is the card's; the rest of the call looks at the far end between two samples.
+/// The card's side of the line. The rest of the call reads the far end between two samples.
 #[derive(Clone)]
 pub(super) struct Shared(pub(super) Rc<RefCell<Far>>);
 

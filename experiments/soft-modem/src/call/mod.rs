@@ -2,11 +2,12 @@
 //! them behind an emulated card that a driver serves.
 //!
 //! The far modem is a device of its own and always in time. It sends the file; with V.42 below, a
-//! short loss costs time, and a long one the call. What serves the card brings the instants:
-//! [`crate::virtual_time::transfer`] and [`crate::live::library`] turn the same code.
+//! short loss costs time, and a long one the call. The driver of the card passes in the instants:
+//! [`crate::virtual_time::transfer`] and [`crate::live::library`] run the same code.
 //!
 //! # Order of calls
-//! Every [`PERIOD`], [`Call::take`], the work, [`Call::answer`], until [`Call::is_over`].
+//! Every [`PERIOD`], call [`Call::take`], do the work, and call [`Call::answer`], until
+//! [`Call::is_over`].
 
 mod far;
 
@@ -22,25 +23,25 @@ use punctual_modem::{PERIOD, SAMPLES_PER_PERIOD};
 use crate::virtual_time::device::Card;
 use far::{CONNECT, Far, Shared, read_all};
 
-/// What is to be transferred, and over what.
+/// The parameters of a transfer.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The modulation, as `AT+MS` names it.
     pub modulation: &'static str,
-    /// What the card does with samples that wait.
+    /// The card's treatment of samples that wait.
     pub card: Card,
-    /// The bytes.
+    /// The bytes to transfer.
     pub file: Arc<[u8]>,
-    /// Draws the noise of the line.
+    /// The seed of the line's noise.
     pub seed: u64,
 }
 
-/// What became of it.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transferred {
-    /// From CONNECT to the last byte, if all arrived and are right.
+    /// The time from CONNECT to the last byte, if all arrived correctly.
     pub took: Option<Duration>,
-    /// Whether the modems connected at all.
+    /// True if the modems connected at all.
     pub connected: bool,
     /// Bytes that arrived, right or wrong.
     pub arrived: usize,
@@ -54,7 +55,7 @@ pub struct End {
     typing: Vec<u8>,
 }
 
-/// What the line is told by a turn of the near end.
+/// The signals that the near end gives to the line in one step.
 #[derive(Default)]
 struct Signals {
     dialled: bool,
@@ -62,13 +63,13 @@ struct Signals {
 }
 
 impl End {
-    /// A modem that will dial.
+    /// Creates a modem that will dial.
     pub fn new(modulation: &str) -> Self {
         Self { station: Station::new(), typing: format!("ATE0+MS={modulation};D1\r").into() }
     }
 
-    /// Terminal, modem and signalling over so many samples; `answered`: the far end has just now, or
-    /// has and CONNECT has not been seen.
+    /// Runs terminal, modem and signalling for a block of samples. `answered` is true if the far
+    /// end has answered and CONNECT has not been seen.
     fn turn(&mut self, now: Instant, heard: &[i16], said: &mut [i16], answered: bool) -> Signals {
         let taken = self.station.terminal(now, &self.typing);
         self.typing.drain(..taken);
@@ -82,7 +83,7 @@ impl End {
             }
         }
         if answered {
-            // Said again it changes nothing.
+            // Repeated, it changes nothing.
             self.station.told(now, Told::Answered);
         }
         signals
@@ -96,28 +97,28 @@ pub struct Call {
     card: RealCard<Shared>,
     far: Rc<RefCell<Far>>,
     near: End,
-    /// Modems that hear what the near one hears, and that nobody hears.
+    /// Modems that receive the near modem's samples and whose output goes nowhere.
     echoes: Vec<End>,
     file: Arc<[u8]>,
-    /// Samples read, and their answer.
+    /// The samples read, and later their answer.
     samples: [i16; RING],
     read: usize,
-    /// Interrupts taken, and those of which the batch was lost.
+    /// Interrupts taken, and those among them whose batch was lost.
     taken: u64,
     missed: u64,
     shown: Vec<u8>,
-    /// Where data begins in what was shown, and when that was.
+    /// The position at which data begins in `shown`, and the time of that.
     data: Option<(usize, Instant)>,
     done: Option<Instant>,
     hung_up: bool,
 }
 
-/// What a modem shows beside the file: commands echoed, results.
+/// The room for a modem's output other than the file: echoed commands, results.
 const WORDS: usize = 1_024;
 
 impl Call {
-    /// A call whose card starts at `start`. Each of `echoes` does the near modem's work again: a
-    /// declared multiplier of it.
+    /// Creates a call whose card starts at `start`. Each of `echoes` repeats the near modem's work:
+    /// a declared multiplier.
     pub fn new(job: &Job, start: Instant, echoes: Vec<End>) -> Self {
         let file = Arc::clone(&job.file);
         let far = Far::new(job.modulation, file, start, job.seed);
@@ -141,7 +142,7 @@ impl Call {
         }
     }
 
-    /// Takes what the card shows at `now` and works on it; how many samples they are.
+    /// Takes the samples that the card shows at `now`, works on them, and returns their number.
     pub fn take(&mut self, now: Instant) -> u64 {
         let come = now.saturating_since(self.start) / PERIOD;
         let since = come.saturating_sub(self.taken);
@@ -163,27 +164,27 @@ impl Call {
         (self.read - from) as u64
     }
 
-    /// Writes the answer to what was taken.
+    /// Writes the answer to the samples taken.
     pub fn answer(&mut self, now: Instant) {
         self.card.write(now, &self.samples[..self.read]);
     }
 
-    /// Whether the file is there, or never will be.
+    /// Returns true if the file has arrived or never will.
     pub fn is_over(&self) -> bool {
         self.done.is_some() || self.hung_up
     }
 
-    /// When data began to flow, from the start of the card.
+    /// Returns the time from the start of the card to the first data.
     pub fn connected_after(&self) -> Option<Duration> {
         self.data.map(|(_, at)| at.saturating_since(self.start))
     }
 
-    /// What lateness did to the card.
+    /// Returns the damage that lateness did to the card.
     pub fn card_stats(&self) -> CardStats {
         self.card.stats()
     }
 
-    /// What became of the file so far.
+    /// Returns the result so far.
     pub fn result(&self) -> Transferred {
         let arrived = self.data.map_or(0, |(from, _)| self.shown.len() - from);
         let is_right = |from: usize| self.shown.get(from..from + self.file.len());
@@ -202,7 +203,7 @@ impl Call {
         }
     }
 
-    /// The near end over samples that were not lost.
+    /// Runs the near end over the samples that were not lost.
     fn turn(&mut self, now: Instant, from: usize, to: usize) {
         let heard = self.samples;
         let heard = &heard[from..to];
@@ -255,7 +256,7 @@ mod tests {
         call
     }
 
-    /// They do the near modem's work again only if they are where it is.
+    /// Echoes repeat the near modem's work only if they are in the same state.
     #[test]
     fn an_echo_does_what_the_near_modem_does_and_changes_nothing() {
         let (alone, with_echoes) = (call(0), call(2));

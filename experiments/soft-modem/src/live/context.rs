@@ -4,10 +4,10 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::callback;
 
-/// Where the driver runs.
+/// The context in which the driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// Nowhere: the control case.
+    /// No driver: the control case.
     None,
     /// INT: in the hard interrupt of a software clock.
     Interrupt,
@@ -23,11 +23,11 @@ pub enum Context {
     ReservedSoft,
 }
 
-/// Of a real-time driver thread: below the callback that is to come first.
+/// The priority of a real-time driver thread: below the callback, which must run first.
 pub const DRIVER_PRIORITY: u8 = callback::PRIORITY - 18;
 
 impl Context {
-    /// In the order in which they are run: what disturbs the host most comes last.
+    /// The contexts in the order in which they are run: those that disturb the host most come last.
     pub const ALL: [Self; 7] = [
         Self::None,
         Self::Interrupt,
@@ -38,7 +38,7 @@ impl Context {
         Self::Ordinary,
     ];
 
-    /// A short name, for tables and files.
+    /// Returns a short name, for tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -51,7 +51,7 @@ impl Context {
         }
     }
 
-    /// In words.
+    /// Returns a description.
     pub fn words(self) -> String {
         match (self, self.place()) {
             (_, Some(place)) => format!("native, {}", place.words()),
@@ -61,12 +61,12 @@ impl Context {
         }
     }
 
-    /// Whether the core runs in the kernel's BPF machine.
+    /// Returns true if the core runs in the kernel's BPF machine.
     pub fn is_in_kernel(self) -> bool {
         matches!(self, Self::Interrupt | Self::Softirq)
     }
 
-    /// The thread, where it is one.
+    /// Returns the scheduling of the thread, if the context is one.
     pub fn place(self) -> Option<Place> {
         Some(match self {
             Self::None | Self::Interrupt | Self::Softirq => return None,
@@ -78,19 +78,19 @@ impl Context {
     }
 }
 
-/// What a driver's thread runs as.
+/// The scheduling of a driver's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A thread like any other.
     Ordinary,
     /// A real-time priority.
     RealTime,
-    /// X in every Y: hard of SCHED_DEADLINE, soft of our timetable.
+    /// X in every Y: hard with SCHED_DEADLINE, soft with our timetable.
     Reserved(Reservation, Enforcement),
 }
 
 impl Place {
-    /// In words.
+    /// Returns a description.
     pub fn words(self) -> String {
         match self {
             Self::Ordinary => "a thread of SCHED_OTHER".into(),
@@ -105,7 +105,8 @@ impl Place {
     }
 }
 
-/// What the study found to be enough, and used (§6.4): X = 2 ms every Y = 8 ms.
+/// Returns the reservation that the study found sufficient and used (§6.4): X = 2 ms every Y = 8
+/// ms.
 pub fn reservation() -> Reservation {
     Reservation::new(Service::from_millis(2), Duration::from_millis(8)).expect("2 of 8 ms")
 }

@@ -1,4 +1,4 @@
-//! Why there is no result, as sentences that say what to do.
+//! The errors of the live study, with advice on what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use punctual_linux::thread::AffinityError;
 use punctual_observe::RecordError;
 use punctual_runtime::reservation;
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be loaded.
@@ -21,7 +21,7 @@ pub enum Error {
     /// The program could not be run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The program's memory could not be seen.
+    /// The program's memory could not be mapped.
     #[error(transparent)]
     Map(#[from] MapError),
     /// The interrupts never came.
@@ -41,7 +41,7 @@ pub enum Error {
         /// errno(3).
         errno: i64,
     },
-    /// The kernel refused to arm it again: services are missing.
+    /// The kernel refused to arm the timer again: services are missing.
     #[error("the kernel refused to arm the timer again (error {errno}): the call was cut short")]
     Rearm {
         /// errno(3).
@@ -53,7 +53,7 @@ pub enum Error {
     /// A CPU was refused.
     #[error(transparent)]
     Affinity(#[from] AffinityError),
-    /// Reservations cannot be had.
+    /// Reservations are not available.
     #[error(transparent)]
     Reservations(#[from] reservation::StartError),
     /// This reservation was refused.
@@ -71,25 +71,25 @@ pub enum Error {
     /// The results could not be written.
     #[error("{}: cannot be written: {why}", path.display())]
     Results {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
-    /// What was kept before cannot be read.
+    /// Results kept by an earlier run cannot be read.
     #[error("{}: cannot be read: {why}", path.display())]
     Kept {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault found.
         why: String,
     },
-    /// No context of that name.
+    /// There is no context with that name.
     #[error("there is no context \"{name}\"; there are: {known}")]
     NoSuchContext {
-        /// What was asked for.
+        /// The name requested.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
 }

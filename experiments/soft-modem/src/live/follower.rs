@@ -1,4 +1,5 @@
-//! The thread that follows a live call: above the driver, so that no phase is late, and asleep.
+//! The thread that follows a live call: it has a higher priority than the driver, so that no phase
+//! is late, and sleeps in between.
 
 use punctual_linux::sched::{self, Class, Restore};
 use punctual_linux::{clock, host, memory, thread};
@@ -7,12 +8,12 @@ use punctual_model::Instant;
 use super::Error;
 use super::context::DRIVER_PRIORITY;
 
-/// Its priority.
+/// The follower's priority.
 const PRIORITY: u8 = DRIVER_PRIORITY + 5;
 
-/// The calling thread as a follower, until this is dropped.
+/// Makes the calling thread a follower, until this is dropped.
 pub struct Follower {
-    /// Where drivers run that are not reserved.
+    /// The CPU of drivers without a reservation.
     pub cpu: usize,
     began: Instant,
     load: Option<String>,
@@ -21,26 +22,27 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Makes the calling thread one. `cpu`: for the driver; if nobody names one, the last on which an
-    /// interrupt can be had.
+    /// Makes the calling thread a follower. `cpu` is the driver's; by default it is the last on
+    /// which an interrupt works.
     ///
     /// # Errors
-    /// The class was refused: then nothing can be measured here at all.
+    /// Fails if the class is refused: then nothing can be measured here at all.
     pub fn enter(cpu: Option<usize>) -> Result<Self, Error> {
         let load = load();
-        // A page fault is a disk access in the middle of a service. Without the right to lock it runs
-        // too.
+        // A page fault is a disk access in the middle of a service. Without the privilege to lock
+        // memory the study runs all the same.
         let locked = memory::lock_all();
-        // Known before anything is measured.
+        // Fail here, before anything is measured.
         sched::try_out(Class::Fifo { priority: PRIORITY })?;
         let restore = Restore::current()?;
         let cpu = cpu.unwrap_or_else(suitable_cpu);
-        // What it starts begins as ordinary threads: competitors that spin above everybody end a host.
+        // Its child threads begin as ordinary threads: competitors that spin above all others would
+        // block the host.
         sched::set_resetting(thread::current(), Class::Fifo { priority: PRIORITY })?;
         Ok(Self { cpu, began: clock::now(), load, _locked: locked, _restore: restore })
     }
 
-    /// The machine and its state, in words.
+    /// Describes the machine and its state.
     pub fn machine(&self) -> String {
         let machine = host::machine();
         let virtualisation = match machine.virtualisation {
@@ -60,13 +62,13 @@ impl Follower {
     }
 }
 
-/// Threads that ran or waited, on average over a minute (proc(5)).
+/// Returns the average number of threads that ran or waited over a minute (proc(5)).
 fn load() -> Option<String> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next().map(str::to_owned)
 }
 
-/// The last CPU on which an interrupt was seen; if there is none, the last.
+/// Returns the last CPU on which an interrupt works, or else the last.
 fn suitable_cpu() -> usize {
     let cpus = thread::affinity();
     let works =

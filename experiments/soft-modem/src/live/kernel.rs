@@ -13,20 +13,20 @@ use super::context::Context;
 use super::plan::Plan;
 use super::record::{Served, Service, lost_of, position};
 
-/// How long the first service may take to come.
+/// The time within which the first service must come.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// From the start of the card to the first softirq.
+/// The time from the start of the card to the first softirq.
 const LEAD_IN: Duration = Duration::from_millis(2);
 
-/// Loads the driver for so many lines, and gives it the recording.
+/// Loads the driver for `lines` lines, and gives it the recording.
 pub fn load(lines: u32, recording: &Recording) -> Result<Object, Error> {
     let object = Object::load("the modem's driver", kernel::object(), &[(name::LINES, lines)])?;
     object.array(name::RECORDINGS)?.store(0, recording.as_bytes());
     Ok(object)
 }
 
-/// Lines and control as they are before the first sample.
+/// Resets lines and control to their state before the first sample.
 pub fn prepare(object: &Object, lines: u32) -> Result<(), Error> {
     let memory = object.array(name::LINES)?;
     for line in 0..lines {
@@ -52,7 +52,7 @@ pub fn serve(
     let start = clock::now();
     control.word(0, Control::START).store(start.as_nanos(), Relaxed);
     control.half_word(0, Control::PASSES).store(first.passes, Relaxed);
-    // Whatever happens from here on, the driver is told to stop.
+    // From here on, the driver is stopped on any return.
     let driver =
         Driver { control: &control, interrupts: begin(object, context, cpu, plan, start)? };
     driver.await_first(context, cpu)?;
@@ -70,7 +70,7 @@ pub fn serve(
     Ok(Served { lines: (0..lines).filter_map(line).collect(), ..served })
 }
 
-/// Sets the interrupts going. A clock for the hard ones; the timer arms itself.
+/// Starts the interrupts. The hard ones need a clock; the timer arms itself.
 fn begin(
     object: &Object,
     context: Context,
@@ -98,14 +98,15 @@ fn begin(
     Ok(None)
 }
 
-/// A driver that runs, until it is dropped.
+/// A running driver; dropping it stops it.
 struct Driver<'a> {
     control: &'a Array,
     interrupts: Option<CpuClock>,
 }
 
 impl Driver<'_> {
-    /// Attached is not running: on some virtual CPUs the clock never ticks.
+    /// Waits for the first service. An attached program need not run: on some virtual CPUs the
+    /// clock never ticks.
     fn await_first(&self, context: Context, cpu: usize) -> Result<(), Error> {
         let until = clock::now() + PATIENCE;
         while self.control.half_word(0, Control::SERVICES).load(Acquire) == 0 {
@@ -117,7 +118,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Asks for the work and the period of each phase when it begins.
+    /// Sets the work and the period of each phase when it begins.
     fn follow(&self, plan: &Plan, start: Instant) -> Result<(), Error> {
         for phase in &plan.phases()[1..] {
             clock::sleep_until(start + Duration::from_nanos(phase.begins_ns));
@@ -136,18 +137,19 @@ impl Drop for Driver<'_> {
     fn drop(&mut self) {
         self.control.half_word(0, Control::STOP).store(1, Relaxed);
         drop(self.interrupts.take());
-        // A service that runs meanwhile ends within a period; then nobody writes any more.
+        // A service that still runs ends within a period; after that nothing is written any more.
         clock::sleep(Duration::from_millis(50));
     }
 }
 
-/// The records, oldest first.
+/// Collects the records, oldest first.
 fn gather(object: &Object, control: &Array, start: Instant) -> Result<Served, Error> {
     let memory = object.array(name::RECORDS)?;
     let services = control.half_word(0, Control::SERVICES).load(Acquire) as usize;
     let first = services.saturating_sub(kernel::RECORDS);
     let instant = Instant::from_nanos;
-    // Where the card was when it was served last; of the oldest record that is not known.
+    // The card's position at the previous service; unknown for the oldest record if earlier ones
+    // were overwritten.
     let mut read = (first == 0).then_some(0);
     let record = |at: usize| {
         let bytes = memory.load(at % kernel::RECORDS);

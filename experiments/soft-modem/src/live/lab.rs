@@ -13,10 +13,10 @@ use super::report::{ContextReport, DriverReport};
 use super::wakeups::{self, Wakeups};
 use super::{Args, Error, Run, kernel, threads};
 
-/// From saying go to sample 0.
+/// The time from the go-ahead to sample 0.
 const LEAD_IN: Duration = Duration::from_millis(20);
 
-/// Everything that a study is made of.
+/// The parts of a study.
 pub(super) struct Lab<'a> {
     pub(super) args: &'a Args,
     pub(super) cpu: usize,
@@ -27,7 +27,7 @@ pub(super) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// One call in one context, with the callback beside it.
+    /// Runs one call in one context, with the callback beside it.
     pub(super) fn measure(&self, context: Context) -> Result<(ContextReport, Option<Run>), Error> {
         let stolen_before = host::stolen();
         let (seen, run) = match context {
@@ -63,7 +63,7 @@ impl Lab<'_> {
         let object = match &self.object {
             Ok(object) => object,
             Err(Error::Load(why)) => return Err(Error::Load(why.clone())),
-            // Loading the same again says the same.
+            // Loading again gives the same error.
             Err(_) => &kernel::load(self.args.lines, &self.recording)?,
         };
         let Some(plan) = &self.in_kernel else {
@@ -77,7 +77,7 @@ impl Lab<'_> {
 
     fn in_thread(&self, place: Place) -> Result<(wakeups::Seen, Served), Error> {
         let plan = &self.native;
-        // Before the competitors: among them an ordinary thread would take seconds to begin.
+        // Before the competitors: beside them an ordinary thread would take seconds to start.
         let ready = threads::core(place, self.cpu, self.args.lines, plan, &self.recording)?;
         let _competitors = self.competitors()?;
         let callback = Wakeups::start(ready.cpu.unwrap_or(self.cpu), plan.length())?;

@@ -1,12 +1,13 @@
-//! The study on this host: one call, served in each context in turn, and what that does to others.
+//! The study on this host: one call, served in each context in turn, and its effect on other
+//! threads.
 //!
-//! - [`plan`]: the phases of the call, and how much work an interrupt is.
-//! - [`context`]: where the driver runs; [`follower`]: the thread that follows it.
-//! - [`kernel`], [`threads`]: the driver there; [`record`]: its services.
-//! - `lab`: one call in one context, among competitors.
-//! - [`sizing`]: what the modem core costs here.
+//! - [`plan`]: the phases of the call, and the amount of work at an interrupt.
+//! - [`context`]: the contexts of the driver; [`follower`]: the thread that follows it.
+//! - [`kernel`], [`threads`]: the driver in them; [`record`]: its services.
+//! - `lab`: one call in one context, beside competitors.
+//! - [`sizing`]: the cost of the modem core here.
 //! - [`wakeups`]: the coexisting callback.
-//! - [`report`], [`tables`]: what that amounts to; [`traced`]: the services as a trace.
+//! - [`report`], [`tables`]: the results; [`traced`]: the services as a trace.
 //! - [`library`]: the library's modems, in every context that is a thread.
 //! - [`transfers`]: ten files in each, in more contexts.
 
@@ -47,10 +48,10 @@ use traced::TraceArgs;
 pub use error::Error;
 use lab::Lab;
 
-/// What to run.
+/// The arguments of the live study.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How long each call lasts; the study's lasted 28 s
+    /// Length of each call; the study's lasted 28 s
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=30))]
     pub seconds: u64,
     /// Lines served at each interrupt; their work is repeated until it costs what the study's did
@@ -59,13 +60,13 @@ pub struct Args {
     /// Spinning ordinary threads on each CPU
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=256))]
     pub competitors: u16,
-    /// The CPU for the driver and the callback [default: the last on which an interrupt can be had]
+    /// The CPU for the driver and the callback [default: the last on which an interrupt works]
     #[arg(long)]
     pub cpu: Option<usize>,
-    /// Draws the noise of the line
+    /// Seed of the line's noise
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1_000_000))]
     pub seed: u64,
-    /// Only these modems
+    /// Measure only these modems
     #[arg(long)]
     pub modems: Option<Modems>,
     /// Also write live.json, live.txt, services.csv, callback_gaps.csv, library.json and library.txt into
@@ -75,12 +76,12 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Where the services go, one by one
+    /// The trace of the services
     #[command(flatten)]
     pub trace: TraceArgs,
 }
 
-/// Which modems a driver serves.
+/// The modems that a driver serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Modems {
     /// The integer core, in every context
@@ -89,7 +90,7 @@ pub enum Modems {
     Library,
 }
 
-/// Runs it, prints it, and writes it.
+/// Runs the study, prints the results, and writes them.
 pub fn main(args: &Args) -> Result<(), Error> {
     let mut traced = args.trace.begin()?;
     let follower = Follower::enter(args.cpu)?;
@@ -120,14 +121,14 @@ pub fn main(args: &Args) -> Result<(), Error> {
     print(&if args.json { format!("{:#}\n", serde_json::Value::Object(json)) } else { text })
 }
 
-/// Writes a report as JSON and as text, and gives it as JSON.
+/// Writes a report as JSON and as text, and returns it as JSON.
 fn kept(
     args: &Args,
     name: &str,
     report: &impl serde::Serialize,
     text: &str,
 ) -> Result<serde_json::Value, Error> {
-    // Whole numbers, words and lists of them: JSON has them all.
+    // Reports contain only integers, strings and lists, which JSON can represent.
     let json = serde_json::to_string_pretty(report).expect("a report can be written") + "\n";
     if let Some(folder) = &args.results {
         write(folder, &format!("{name}.json"), json.as_bytes())?;
@@ -138,7 +139,7 @@ fn kept(
 
 fn print(page: &str) -> Result<(), Error> {
     match io::stdout().write_all(page.as_bytes()) {
-        // Who has seen enough closes the pipe.
+        // A reader that has seen enough closes the pipe.
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Results { path: "standard output".into(), why })
         }
@@ -156,19 +157,20 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
 /// A call that was served.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Where.
+    /// The context.
     pub context: Context,
-    /// What was to be served.
+    /// The planned services.
     pub plan: Plan,
-    /// What was.
+    /// The services as they ran.
     pub served: Served,
 }
 
-/// Runs the integer core in every context; the report, and the services of each context that was run.
+/// Runs the integer core in every context. Returns the report, and the services of each context
+/// that was run.
 ///
 /// # Errors
-/// An [`Error`] if nothing can be measured here at all. A context that cannot be run is in the report,
-/// with the reason.
+/// Fails if nothing can be measured here at all. The report gives the reason for each context that
+/// cannot be run.
 pub fn run(
     args: &Args,
     follower: &Follower,
@@ -215,8 +217,8 @@ pub fn run(
     Ok((report, runs))
 }
 
-/// What the core costs in a thread and in the kernel, where the driver will be and among the same
-/// competitors: two CPUs that share a core are slower when both are busy.
+/// Measures the cost of the core in a thread and in the kernel, on the driver's CPU and beside the
+/// same competitors: two CPUs that share a core are slower when both are busy.
 fn measure_core(
     args: &Args,
     cpu: usize,

@@ -1,19 +1,19 @@
-//! The call that every context serves: its phases, and how much work an interrupt is.
+//! The call that every context serves: its phases, and the amount of work at an interrupt.
 
 use punctual_model::{Duration, Service};
 use serde::{Deserialize, Serialize};
 
-/// What an interrupt of a phase is to cost, on an idle host.
+/// The planned cost of an interrupt in a phase, on an idle host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// What the core needs by itself.
+    /// One pass of the core.
     Once,
-    /// The core's work repeated up to that.
+    /// The core's work repeated up to this cost.
     Of(Service),
 }
 
-/// A phase of the study's call (soft modem study, §4, §6.2.1): how long it lasted there, and how often
-/// the card interrupts.
+/// A phase of the study's call (soft modem study, §4, §6.2.1): its length there, and the period of
+/// the card's interrupts.
 struct Shape {
     name: &'static str,
     seconds: u64,
@@ -21,10 +21,10 @@ struct Shape {
     work: Work,
 }
 
-/// The samples that the study names, at our 8 kHz where it had 7.2: 2.5 ms and 12.5 ms as there; once
-/// connected 11.25 or 13.125 ms, here one after the other. Work: the typical 1.8 ms, and for a second
-/// the repeatable worst of 3.3 ms (§6.2.2); half the typical while it dials: what it was then is not
-/// told. The study's trace lasted 28 s.
+/// The phases with the numbers of samples that the study names, at our 8 kHz instead of its 7.2:
+/// 2.5 ms and 12.5 ms as there; once connected 11.25 or 13.125 ms, here one after the other. The
+/// work is the typical 1.8 ms, and for a second the repeatable worst of 3.3 ms (§6.2.2); while
+/// dialling it is half the typical, because the study does not say. The study's trace lasted 28 s.
 const SHAPES: [Shape; 6] = [
     Shape {
         name: "ring detection",
@@ -64,7 +64,7 @@ const SHAPES: [Shape; 6] = [
     },
 ];
 
-/// Samples of 12.5 ms: what the work of a phase is counted in.
+/// Samples of 12.5 ms, the unit of a phase's work.
 const SAMPLES: u64 = 100;
 
 /// A phase as it is run.
@@ -72,16 +72,16 @@ const SAMPLES: u64 = 100;
 pub struct Phase {
     /// Its name.
     pub name: String,
-    /// When it begins, from the start of the call.
+    /// Its beginning, from the start of the call.
     pub begins_ns: u64,
-    /// From one interrupt to the next.
+    /// The time from one interrupt to the next.
     pub period_ns: u64,
-    /// How often the core does its work: the declared multiplier.
+    /// The number of times that the core does its work: the declared multiplier.
     pub passes: u32,
 }
 
 impl Phase {
-    /// From one interrupt to the next.
+    /// Returns the time from one interrupt to the next.
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns)
     }
@@ -95,7 +95,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A call that lasts `length`, on a core that takes `pass` for 100 samples each way on all lines.
+    /// Plans a call that lasts `length`, on a core that takes `pass` for 100 samples each way on
+    /// all lines.
     pub fn new(length: Duration, pass: Service) -> Self {
         let whole: u64 = SHAPES.iter().map(|shape| shape.seconds).sum();
         let mut begins = 0;
@@ -120,17 +121,17 @@ impl Plan {
         Self { phases: phases.collect(), length }
     }
 
-    /// The phases in their order, the first from the start on.
+    /// Returns the phases in order; the first begins at the start.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    /// How long the call lasts.
+    /// Returns the length of the call.
     pub fn length(&self) -> Duration {
         self.length
     }
 
-    /// Which phase it is, so long after the start.
+    /// Returns the index of the phase at a time since the start.
     pub fn at(&self, since_start: Duration) -> usize {
         let begun = |phase: &&Phase| phase.begins_ns <= since_start.as_nanos();
         self.phases.iter().take_while(begun).count().saturating_sub(1)

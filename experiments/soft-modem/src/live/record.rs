@@ -1,4 +1,4 @@
-//! One service of the driver, whoever ran it.
+//! The record of a driver's services, the same in all contexts.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::card::RING;
@@ -7,50 +7,51 @@ use punctual_modem::fsk::NANOS_PER_SAMPLE;
 /// One service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// When it was due; not known in a hard interrupt, whose phase is the kernel's.
+    /// Its due time; unknown in a hard interrupt, whose phase is the kernel's.
     pub due: Option<Instant>,
-    /// Its first instruction.
+    /// The time of its first instruction.
     pub begin: Instant,
-    /// After its last line.
+    /// The time after its last line.
     pub end: Instant,
-    /// Samples of all lines that were gone when it came.
+    /// Samples of all lines that were lost when it began.
     pub samples_lost: u64,
 }
 
 /// All services of a context, and the lines they served.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// When sample 0 began.
+    /// The beginning of sample 0.
     pub start: Instant,
-    /// In the order in which they ran.
+    /// The services in the order in which they ran.
     pub services: Vec<Service>,
-    /// What became of each line.
+    /// The counters of each line.
     pub lines: Vec<punctual_modem::fsk::Stats>,
-    /// Interrupts that came while an earlier one was being served, or waited.
+    /// Interrupts that came while an earlier one was being served or waited.
     pub missed: u64,
     /// Processor time: of the thread, or the sum of the services in the kernel.
     pub cpu: Duration,
 }
 
 impl Service {
-    /// From its first to its last instruction, preemption included, as the study measured it (§6.1).
+    /// Returns the time from its first to its last instruction, preemption included, as the study
+    /// measured it (§6.1).
     pub fn elapsed(&self) -> Duration {
         self.end.saturating_since(self.begin)
     }
 
-    /// Samples that came while it was being served: what is pending when it returns.
+    /// Returns the number of samples that came while it ran and are pending when it returns.
     pub fn pending_after(&self, start: Instant) -> u64 {
         position(start, self.end) - position(start, self.begin)
     }
 }
 
-/// What a card that shows its position modulo its ring has lost when so many samples are pending: whole
-/// rings.
+/// Returns the number of samples lost by a card that shows its position modulo its ring, when
+/// `pending` samples are pending: whole rings.
 pub fn lost_of(pending: u64) -> u64 {
     pending - pending % RING as u64
 }
 
-/// The card's position at `now`.
+/// Returns the card's position at `now`.
 pub fn position(start: Instant, now: Instant) -> u64 {
     now.saturating_since(start).as_nanos() / NANOS_PER_SAMPLE
 }
@@ -62,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// In the kernel only totals of what was lost are kept; this says it of each service.
+    /// The kernel keeps only the total of lost samples; this function gives it for each service.
     #[test]
     fn what_is_lost_is_what_a_line_counts() {
         let recording = Recording::of_far_end(LineQuality::default(), 1);

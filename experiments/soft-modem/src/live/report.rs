@@ -1,4 +1,4 @@
-//! What a run amounted to: `live.json` of a results folder, read again by who draws it.
+//! The results of a run: `live.json` of a results folder, which the page reads again.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,24 +8,25 @@ use super::plan::{Phase, Plan};
 use super::record::{Served, Service};
 use super::wakeups::Seen;
 
-/// PC 99: a driver-based modem disables interrupts for at most this, its queued deferred calls take at
-/// most this altogether, and it interrupts from once in 16 to once in 3 ms (§6.2).
+/// The limits of PC 99: a driver-based modem disables interrupts for at most this, its queued
+/// deferred calls take at most this altogether, and it interrupts from once in 16 to once in 3 ms
+/// (§6.2).
 pub mod pc99 {
-    /// Interrupts disabled, ns.
+    /// The time with interrupts disabled, in ns.
     pub const INTERRUPT: u64 = 100_000;
-    /// Deferred calls queued, ns.
+    /// The time of queued deferred calls, in ns.
     pub const DEFERRED: u64 = 500_000;
-    /// Between two interrupts, ns: the least and the most.
+    /// The least and the greatest time between two interrupts, in ns.
     pub const PERIOD: (u64, u64) = (3_000_000, 16_000_000);
 }
 
 /// Widths of the buckets of [`ContextReport::gaps`], as in the study's histograms (§6.3.1).
 pub const BUCKET_NS: u64 = 50_000;
 
-/// One run of the live study.
+/// The result of one run of the live study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The machine in words.
+    /// A description of the machine.
     pub host: String,
     /// The CPU that the driver and the callback were on.
     pub cpu: usize,
@@ -33,40 +34,41 @@ pub struct Report {
     pub competitors_per_cpu: usize,
     /// Real lines served at each interrupt.
     pub lines: u32,
-    /// How long each call lasted.
+    /// The length of each call.
     pub length_ns: u64,
-    /// What drew the noise of the line.
+    /// The seed of the line's noise.
     pub seed: u64,
-    /// 100 samples each way on all lines, once, in a thread and in the kernel's BPF machine.
+    /// The time of one pass over 100 samples each way on all lines, in a thread.
     pub native_pass_ns: u64,
-    /// The same in BPF; absent where it could not be loaded.
+    /// The same in the kernel's BPF machine; absent if it could not be loaded.
     pub kernel_pass_ns: Option<u64>,
-    /// One a context.
+    /// One report for each context.
     pub contexts: Vec<ContextReport>,
 }
 
-/// One context.
+/// The results of one context.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ContextReport {
     /// Its name.
     pub context: String,
-    /// In words.
+    /// Its description.
     pub words: String,
-    /// Why there is nothing below; then this host cannot run it.
+    /// The reason why this host cannot run it; then the rest is empty.
     pub why_not: Option<String>,
-    /// The driver; absent for the control case.
+    /// The driver's results; absent for the control case.
     pub driver: Option<DriverReport>,
-    /// How late the coexisting callback was, after its due times.
+    /// The lateness of the coexisting callback after its due times.
     pub callback_latency: Option<Quantiles>,
-    /// Between two of its wake-ups.
+    /// The times between two of its wake-ups.
     pub callback_gap: Option<Quantiles>,
-    /// How many gaps in each bucket of [`BUCKET_NS`], `(bucket, count)`, the empty ones left out.
+    /// The number of gaps in each bucket of [`BUCKET_NS`], as `(bucket, count)` without empty
+    /// buckets.
     pub gaps: Vec<(u64, u64)>,
     /// Processor time that a hypervisor took from all CPUs meanwhile.
     pub stolen_ms: Option<u64>,
 }
 
-/// What the driver did.
+/// The results of the driver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DriverReport {
     /// Its share of one CPU, in percent, over the whole call.
@@ -75,59 +77,60 @@ pub struct DriverReport {
     pub cpu_percent_connected: f64,
     /// Interrupts without a service of their own: a later one took their samples too.
     pub missed: u64,
-    /// From due to first instruction; absent where no due time is told.
+    /// The times from due time to first instruction; absent if due times are unknown.
     pub wakeup_latency: Option<Quantiles>,
-    /// The most samples that waited on any line when the driver came; 512 wrap the ring.
+    /// The largest number of samples that waited on any line when the driver came; 512 wrap the
+    /// ring.
     pub most_pending: u32,
-    /// The most that were pending when a service returned (Figures 5 to 7, 14).
+    /// The largest number that were pending when a service returned (Figures 5 to 7, 14).
     pub most_pending_after: u64,
     /// Samples that no driver ever took, of all lines.
     pub samples_lost: u64,
-    /// Bytes received in sequence, and out of it, of all lines.
+    /// Bytes received in sequence on all lines.
     pub bytes_good: u64,
-    /// Those out of it.
+    /// Bytes received out of sequence on all lines.
     pub bytes_bad: u64,
     /// Lines on which every byte came in sequence, and no sample was lost.
     pub lines_intact: u32,
-    /// Its services that took longer than its context may by PC 99; absent for threads.
+    /// Services that took longer than PC 99 allows in the context; absent for threads.
     pub beyond_pc99: Option<u64>,
-    /// Each phase of the call.
+    /// The results of each phase of the call.
     pub phases: Vec<PhaseReport>,
 }
 
-/// One phase of a call.
+/// The results of one phase of a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PhaseReport {
-    /// What it was to be.
+    /// The phase as planned.
     pub phase: Phase,
     /// Services that began in it.
     pub services: u64,
-    /// From one service to the next (Figure 1).
+    /// The times from one service to the next (Figure 1).
     pub period: Option<Quantiles>,
-    /// From the first to the last instruction of a service (Figures 2, 4, 8, 9, 15).
+    /// The times from the first to the last instruction of a service (Figures 2, 4, 8, 9, 15).
     pub elapsed: Option<Quantiles>,
 }
 
-/// Of a number of times, ns.
+/// Quantiles of a set of times, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// None is less than this.
+    /// The minimum.
     pub min_ns: u64,
-    /// Half are at most this.
+    /// The median.
     pub p50_ns: u64,
-    /// 99 in a hundred are at most this.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// None is more than this.
+    /// The maximum.
     pub max_ns: u64,
 }
 
 impl Quantiles {
-    /// Of those times, exactly; `None` of none.
+    /// Returns the exact quantiles of `times`, or `None` if there are none.
     pub fn of(times: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut times: Vec<u64> = times.into_iter().collect();
         times.sort_unstable();
         let last = times.len().checked_sub(1)?;
-        // The least that so many hundredths are at most.
+        // The smallest time that at least this percentage do not exceed.
         let at =
             |percent: usize| times[(times.len() * percent).div_ceil(100).clamp(1, last + 1) - 1];
         Some(Self { min_ns: times[0], p50_ns: at(50), p99_ns: at(99), max_ns: times[last] })
@@ -135,7 +138,7 @@ impl Quantiles {
 }
 
 impl ContextReport {
-    /// A context that this host cannot run.
+    /// Creates the report of a context that this host cannot run.
     pub fn absent(context: Context, why: String) -> Self {
         Self { why_not: Some(why), ..Self::blank(context) }
     }
@@ -153,7 +156,7 @@ impl ContextReport {
         }
     }
 
-    /// A context that was run.
+    /// Creates the report of a context that was run.
     pub fn of(context: Context, driver: Option<DriverReport>, callback: &Seen) -> Self {
         let mut gaps = std::collections::BTreeMap::new();
         for gap in &callback.gaps {
@@ -170,7 +173,7 @@ impl ContextReport {
 }
 
 impl DriverReport {
-    /// What was served of a call.
+    /// Summarises the services of a call.
     pub fn of(run: &Run) -> Self {
         let Run { context, plan, served } = run;
         let phases: Vec<PhaseReport> =
@@ -183,8 +186,8 @@ impl DriverReport {
         let services = || served.services.iter();
         let beyond = |limit: u64| services().filter(|s| s.elapsed().as_nanos() > limit).count();
         let percent = |busy: u64, of: u64| 100.0 * busy as f64 / of.max(1) as f64;
-        // The last two phases are the connected ones. A thread's time is not told by service, so there
-        // it is what elapsed.
+        // The last two phases are the connected ones. A thread's processor time is not recorded for
+        // each service, so elapsed time stands for it.
         let connected = plan.phases().iter().rev().nth(1).map_or(0, |phase| phase.begins_ns);
         let busy = services()
             .filter(|s| s.begin.saturating_since(served.start).as_nanos() >= connected)
@@ -213,8 +216,9 @@ impl DriverReport {
     }
 }
 
-/// Interrupts that a program in the kernel was not run for: where a pair of services of one phase is
-/// further apart than its period. The kernel skips a tick while another tracing program runs there.
+/// Counts the interrupts for which a program in the kernel was not run, from services of one phase
+/// that are further apart than its period. The kernel skips a tick while another tracing program
+/// runs there.
 fn skipped(context: Context, served: &Served, plan: &Plan) -> u64 {
     if !context.is_in_kernel() {
         return 0;
@@ -277,11 +281,12 @@ mod tests {
         let report = DriverReport::of(&Run { context: Context::Interrupt, plan, served });
         assert_eq!(report.phases[1].services, 4);
         assert_eq!(report.phases[0].period.map(|q| q.max_ns), Some(2_500_000));
-        // 2.5 ms are 20 samples, all of them beyond what an interrupt may take.
+        // 2.5 ms are 20 samples, and all six services exceed the limit of an interrupt.
         assert_eq!((report.most_pending_after, report.beyond_pc99), (20, Some(6)));
     }
 
-    /// By the definition: the least time such that at least so many hundredths are at most it.
+    /// Finds a quantile by definition: the smallest time that at least `percent` of the times do
+    /// not exceed.
     fn slow(times: &[u64], percent: usize) -> u64 {
         let at_most = |limit: u64| times.iter().filter(|&&time| time <= limit).count();
         let enough = |limit: &&u64| at_most(**limit) * 100 >= times.len() * percent;

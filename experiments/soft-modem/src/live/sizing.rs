@@ -1,5 +1,5 @@
-//! What 100 samples each way cost, in the kernel and in a thread: so that an interrupt costs what the
-//! study's did.
+//! Measures the cost of 100 samples each way, in the kernel and in a thread, so that an interrupt
+//! costs what the study's did.
 
 use punctual_bpf::Object;
 use punctual_linux::clock;
@@ -9,17 +9,17 @@ use punctual_modem::fsk::{Line, Recording};
 
 use super::{Error, kernel};
 
-/// Passes of one measurement and of the other; what is between them is work alone.
+/// Passes of the two measurements; the difference is work alone.
 const FEW: u32 = 8;
 const MANY: u32 = 136;
 
-/// Measurements, of which the middle one counts: a virtual CPU is taken away now and then.
+/// Measurements; the median counts, because a virtual CPU is preempted now and then.
 const ROUNDS: u64 = 21;
 
 /// Samples of a service.
 const SAMPLES: u64 = 100;
 
-/// For all lines, of a thread.
+/// Measures all lines in a thread.
 pub fn native(lines: u32, recording: &Recording) -> Service {
     let mut bank: Vec<Line> = (0..lines).map(Line::new).collect();
     middle(|position, passes| {
@@ -31,7 +31,7 @@ pub fn native(lines: u32, recording: &Recording) -> Service {
     })
 }
 
-/// For all lines, of a program in the kernel.
+/// Measures all lines in a program in the kernel.
 pub fn in_kernel(object: &Object, lines: u32) -> Result<Service, Error> {
     use std::sync::atomic::Ordering::Relaxed;
     let control = object.array(name::CONTROLS)?;
@@ -52,7 +52,7 @@ pub fn in_kernel(object: &Object, lines: u32) -> Result<Service, Error> {
     }
 }
 
-/// What one pass takes, of measurements at rising positions.
+/// Returns the median time of one pass, from measurements at rising positions.
 fn middle(mut measure: impl FnMut(u64, u32) -> u64) -> Service {
     let mut times: Vec<u64> = (0..ROUNDS)
         .map(|round| {

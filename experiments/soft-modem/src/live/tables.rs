@@ -1,4 +1,4 @@
-//! The report for a person, and its points for who wants to draw them.
+//! The report for the terminal, and its points for plots.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use punctual_sweep::sheet::{Sheet, Value};
@@ -6,7 +6,7 @@ use punctual_sweep::sheet::{Sheet, Value};
 use super::Run;
 use super::report::{ContextReport, DriverReport, Quantiles, Report, pc99};
 
-/// All tables, one after the other.
+/// Returns all tables, one after the other.
 pub fn text(report: &Report) -> String {
     let mut page = format!(
         "{}\nDriver and callback on CPU {}; {} lines; calls of {:.1} s; {} competitors a CPU; seed {}.\n\
@@ -146,7 +146,7 @@ fn micros(nanos: u64) -> String {
     ((nanos + 500) / 1000).to_string()
 }
 
-/// Every service of every context: what Figures 1 to 9, 14 and 15 are drawn from. Times in ns.
+/// Returns every service of every context, the data of Figures 1 to 9, 14 and 15. Times are in ns.
 pub fn services(runs: &[Run]) -> Sheet {
     let time = |nanos: u64| Value::Time(Some(nanos));
     let mut rows = Vec::new();
@@ -183,7 +183,7 @@ pub fn services(runs: &[Run]) -> Sheet {
     }
 }
 
-/// The gaps between wake-ups of the callback: Figures 10 to 13 and 16.
+/// Returns the gaps between wake-ups of the callback, the data of Figures 10 to 13 and 16.
 pub fn gaps(report: &Report) -> Sheet {
     let rows = report.contexts.iter().flat_map(|context| {
         context.gaps.iter().map(|&(bucket, count)| {

@@ -1,4 +1,4 @@
-//! The driver as a thread: ordinary, real-time, reserved.
+//! The driver as a thread: ordinary, real-time, or reserved.
 
 use std::sync::mpsc;
 
@@ -13,16 +13,16 @@ use super::context::{DRIVER_PRIORITY, Place};
 use super::plan::Plan;
 use super::record::{Served, Service, position};
 
-/// A driver's thread that is ready, and waits to be told when sample 0 begins.
+/// A driver's thread that is ready and waits for the time of sample 0.
 pub struct Ready<R> {
-    /// The CPU that it may run on only, if there is one.
+    /// The only CPU that it may run on, if there is one.
     pub cpu: Option<usize>,
     go: mpsc::SyncSender<Instant>,
     thread: std::thread::JoinHandle<Option<R>>,
 }
 
-/// Starts a thread, lets it `prepare`, and puts it into its class. Told to, it will `drive`. `cpu`:
-/// where a thread runs that is not reserved.
+/// Starts a thread, lets it `prepare`, and puts it into its class. It will `drive` once it is given
+/// a start. `cpu` is the CPU of a thread without a reservation.
 pub fn ready<B, R: Send + 'static>(
     place: Place,
     cpu: usize,
@@ -33,7 +33,7 @@ pub fn ready<B, R: Send + 'static>(
     let (say, told) = mpsc::sync_channel::<Result<Option<usize>, Error>>(1);
     let body = move || {
         let bank = prepare();
-        // Held until the thread ends; a thread leaves its class by itself.
+        // Held until the thread ends, which then leaves its class.
         let entered = enter(place, cpu);
         let (answer, _reserved) = match entered {
             Ok((cpu, reserved)) => (Ok(cpu), reserved),
@@ -56,7 +56,7 @@ pub fn ready<B, R: Send + 'static>(
 }
 
 impl<R> Ready<R> {
-    /// Sample 0 begins then; what became of it when the call is over.
+    /// Begins sample 0 at `start`. Returns the results when the call is over.
     pub fn run(self, start: Instant) -> R {
         // The thread waits for exactly this message.
         let _ = self.go.send(start);
@@ -65,11 +65,11 @@ impl<R> Ready<R> {
     }
 }
 
-/// Enters the class; the CPU, and what holds a reservation.
+/// Enters the class. Returns the CPU, and the guard of a reservation.
 fn enter(place: Place, cpu: usize) -> Result<(Option<usize>, Option<Reserved>), Error> {
     let class = match place {
         Place::RealTime => Class::Fifo { priority: DRIVER_PRIORITY },
-        // Said too: a thread begins in the class of the one that made it.
+        // Set explicitly: a thread begins in the class of its creator.
         Place::Ordinary => Class::Other { nice: 0 },
         Place::Reserved(reservation, enforcement) => {
             let reservations = Reservations::new()?;
@@ -82,7 +82,7 @@ fn enter(place: Place, cpu: usize) -> Result<(Option<usize>, Option<Reserved>), 
     Ok((Some(cpu), None))
 }
 
-/// Readies the integer core's driver.
+/// Prepares the integer core's driver.
 pub fn core(
     place: Place,
     cpu: usize,
@@ -95,11 +95,11 @@ pub fn core(
     ready(place, cpu, prepare, move |mut bank, start| drive(&mut bank, &recording, &plan, start))
 }
 
-/// Serves at every interrupt. One that comes while another is served is served with it, since a
-/// service takes all that is pending.
+/// Serves at every interrupt. An interrupt that comes during a service is served with it, since a
+/// service takes all pending samples.
 fn drive(bank: &mut [Line], recording: &Recording, plan: &Plan, start: Instant) -> Served {
     let end = start + plan.length();
-    // Half of the shortest period there is: never more services than that.
+    // Half of the shortest period: there are never more services than that.
     let room = plan.length() / Duration::from_micros(1_250);
     let mut services = Vec::with_capacity(room as usize);
     let mut missed = 0;

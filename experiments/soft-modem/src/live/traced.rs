@@ -1,8 +1,8 @@
 //! The trace file of a live study: each service of the driver is a job.
 //!
-//! It is written after each call, from the records of its services: in a thread, a softirq and a hard
-//! interrupt alike they cost two looks at a clock. The driver of a context is a subject for each phase of
-//! the call, since its period changes with the phase.
+//! It is written after each call, from the records of its services, which cost two clock readings
+//! in a thread, a softirq and a hard interrupt alike. The driver of a context is a separate subject
+//! in each phase of the call, since its period changes with the phase.
 
 use std::path::PathBuf;
 
@@ -29,8 +29,8 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The file, if one is asked for: made now, so that a name that is no good is known before minutes of
-    /// calls.
+    /// Creates the file, if one is requested: at once, so that a bad name is reported before
+    /// minutes of calls.
     pub(super) fn begin(&self) -> Result<Traced, Error> {
         let existing = if self.force { Existing::Replace } else { Existing::Keep };
         let create = |path| Recorder::create(path, &run_here(""), existing);
@@ -38,16 +38,16 @@ impl TraceArgs {
     }
 }
 
-/// Where the services go, if anywhere.
+/// The trace of the services, if there is one.
 #[derive(Debug)]
 pub struct Traced {
     recorder: Option<Recorder>,
-    /// Subjects of the file so far.
+    /// The number of subjects in the file so far.
     subjects: u32,
 }
 
 impl Traced {
-    /// The services of the integer core in one context.
+    /// Writes the services of the integer core in one context.
     pub(super) fn core(&mut self, cpu: usize, run: &Run) -> Result<(), Error> {
         let phase_of =
             |service: &Service| run.plan.at(service.begin.saturating_since(run.served.start));
@@ -60,7 +60,7 @@ impl Traced {
         Ok(())
     }
 
-    /// The services of the library's modems in one call.
+    /// Writes the services of the library's modems in one call.
     pub(super) fn library(
         &mut self,
         name: String,
@@ -71,7 +71,7 @@ impl Traced {
         Ok(self.subject(name, bound(Some(place), cpu), PERIOD, &served.services)?)
     }
 
-    /// All calls are over.
+    /// Ends the trace after the last call.
     pub(super) fn end(self) -> Result<(), Error> {
         Ok(self.recorder.map_or(Ok(()), |recorder| recorder.end(clock::now()))?)
     }
@@ -84,7 +84,7 @@ impl Traced {
         services: &[Service],
     ) -> Result<(), RecordError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
-        // Where due times are not told, nobody knows how far they are apart either.
+        // If due times are unknown, so is the time between them.
         let is_told = services.iter().all(|service| service.due.is_some());
         let subject = Subject {
             promise: Promise {
@@ -102,17 +102,18 @@ impl Traced {
     }
 }
 
-/// The one CPU that the driver may run on. Where a reservation runs is its own matter.
+/// Returns the only CPU that the driver may run on. A reservation chooses its CPU by itself.
 fn bound(place: Option<Place>, cpu: usize) -> Option<u16> {
     let is_reserved = matches!(place, Some(Place::Reserved(..)));
     u16::try_from(cpu).ok().filter(|_| !is_reserved)
 }
 
-/// The events of services that were due every `period`.
+/// Returns the events of services that were due every `period`.
 ///
-/// A service is to be complete when the next is due. One of which samples were lost is aborted: not all
-/// of its job could be done. Interrupts between two services that have none of their own are skipped. In a
-/// hard interrupt nobody knows when a service was due: there it counts from its first instruction.
+/// A service is due to be complete when the next is due. A service that found samples lost is
+/// aborted, because a part of its job could not be done. Interrupts between two services that have
+/// none of their own are skipped. In a hard interrupt the due time of a service is unknown, so its
+/// first instruction stands for it.
 fn events(task: u32, period: Duration, services: &[Service]) -> Vec<Event> {
     let (mut index, mut events) = (0, Vec::with_capacity(2 * services.len()));
     for (service, next) in services.iter().zip(services.iter().skip(1).map(Some).chain([None])) {
@@ -137,7 +138,7 @@ fn events(task: u32, period: Duration, services: &[Service]) -> Vec<Event> {
     events
 }
 
-/// Interrupts that were due between two that were served.
+/// Returns the number of interrupts that were due between two services.
 fn skipped(due: Option<Instant>, next: Option<Instant>, period: Duration) -> u64 {
     let apart = due.zip(next).map_or(period, |(due, next)| next.saturating_since(due));
     (apart / period).saturating_sub(1)
@@ -156,7 +157,7 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    /// Due, first and last instruction in ms, samples lost.
+    /// Builds a service from its due time, first and last instruction in ms, and its lost samples.
     fn service(due: Option<u64>, begin: u64, end: u64, samples_lost: u64) -> Service {
         Service { due: due.map(at), begin: at(begin), end: at(end), samples_lost }
     }
@@ -187,8 +188,8 @@ mod tests {
         assert_eq!(verdict, Verdict::Kept);
     }
 
-    /// The first is late by 85 ms: two interrupts wait so long that samples are gone, and the next
-    /// service that is due comes in time.
+    /// The first is late by 85 ms: the interrupts wait so long that samples are lost, and the next
+    /// due service comes in time.
     #[test]
     fn late_services_skipped_interrupts_and_lost_samples_are_seen() {
         let (kinds, verdict, late) =
@@ -203,7 +204,7 @@ mod tests {
         ];
         assert_eq!(kinds, expected);
         assert_eq!(verdict, Verdict::Broken);
-        // The one served, and of those skipped the eight that were due 10 ms before its end.
+        // The one served, and those eight skipped that were due 10 ms before its end.
         assert_eq!(late, 9);
     }
 

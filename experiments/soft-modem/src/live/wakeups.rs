@@ -11,15 +11,15 @@ use punctual_runtime::callback;
 
 use super::Error;
 
-/// As the study asked its timer for.
+/// The callback's period, as the study requested it from its timer.
 pub const PERIOD: Duration = Duration::from_millis(1);
 
-/// What the callback saw of its wake-ups, in ns.
+/// The wake-ups of the callback, in ns.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// How late each was, after its due time.
+    /// The lateness of each wake-up after its due time.
     pub latencies: Vec<u64>,
-    /// How long after the one before: what the study's histograms show.
+    /// The time of each wake-up since the previous one: the data of the study's histograms.
     pub gaps: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ pub struct Wakeups {
 }
 
 impl Wakeups {
-    /// Starts it on that CPU, with room for `length`. Due times that passed while it could not run are
+    /// Starts it on `cpu`, with room for `length`. Due times that passed while it could not run are
     /// not made up for: each gap is one between two wake-ups.
     pub fn start(cpu: usize, length: Duration) -> Result<Self, Error> {
         let stop = Arc::new(Park::new());
@@ -71,7 +71,7 @@ impl Wakeups {
         }
     }
 
-    /// Ends it; what it saw.
+    /// Stops it and returns its wake-ups.
     pub fn stop(mut self) -> Seen {
         self.stop.wake();
         let thread = self.thread.take().expect("taken only here and in drop");

@@ -1,10 +1,10 @@
-//! The library's modems in threads: one driver serves a line of each, and each carries a file over a
-//! whole call, from dialling on.
+//! The library's modems in threads: one driver serves a line of each, and each carries a file over
+//! a whole call, from dialling on.
 //!
-//! - [`modems`]: which, and with which files.
-//! - [`sizing`]: how often each line's work is repeated.
+//! - [`modems`]: the modems and their files.
+//! - [`sizing`]: the number of times each line's work is repeated.
 //! - [`serve`]: one call of all of them.
-//! - [`report`], [`tables`]: what that amounts to.
+//! - [`report`], [`tables`]: the results.
 
 pub mod modems;
 pub mod report;
@@ -21,11 +21,11 @@ use super::{Args, Error};
 use report::{ContextReport, Report};
 use sizing::Sizing;
 
-/// Calls in every context that is a thread; a context that cannot be run is in the report, with the
-/// reason.
+/// Makes the calls in every context that is a thread. The report gives the reason for each context
+/// that cannot be run.
 ///
 /// # Errors
-/// Nothing can be measured here at all, or the trace cannot be written.
+/// Fails if nothing can be measured here at all, or if the trace cannot be written.
 pub fn run(
     args: &Args,
     follower: &Follower,

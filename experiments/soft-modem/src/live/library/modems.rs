@@ -11,19 +11,19 @@ use crate::virtual_time::device::{Card, RING};
 /// A modem of the library.
 #[derive(Clone, Copy, Debug)]
 pub struct Modem {
-    /// For tables.
+    /// Its name in tables.
     pub name: &'static str,
-    /// As `AT+MS` names it, and what else is set.
+    /// Its name in `AT+MS`, and further settings.
     pub modulation: &'static str,
     /// Bytes of its file: two to three seconds.
     pub bytes: usize,
 }
 
-/// How many there are.
+/// The number of modems.
 pub const COUNT: usize = 4;
 
-/// All of them. V.22bis with error control, the slow ones without: there what is lost stays lost, and a
-/// call is connected in 3 to 6 s.
+/// All modems. V.22bis has error control. The slow ones do not: there lost data stays lost, and a
+/// call connects in 3 to 6 s.
 pub const MODEMS: [Modem; COUNT] = [
     Modem { name: "V.22bis", modulation: "V22B,0", bytes: 600 },
     Modem { name: "V.23", modulation: "V23C,0;+ES=1,0,1", bytes: 300 },
@@ -32,7 +32,7 @@ pub const MODEMS: [Modem; COUNT] = [
 ];
 
 impl Modem {
-    /// Its transfer: the file and the noise of the line follow from the seed.
+    /// Returns its transfer: the file and the noise of the line follow from the seed.
     pub fn job(&self, seed: u64) -> Job {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut file = vec![0; self.bytes];
@@ -55,7 +55,7 @@ mod tests {
     use crate::call::Call;
     use crate::live::library::serve::PATIENCE;
 
-    /// Served in time, each is done well before a live call gives up.
+    /// Served in time, each transfer completes well before a live call gives up.
     #[test]
     fn in_time_every_file_arrives_in_seconds() {
         let start = Instant::from_nanos(1_000);

@@ -1,4 +1,5 @@
-//! What the library's modems did: `library.json` of a results folder, read again by who draws it.
+//! The results of the library's modems: `library.json` of a results folder, which the page reads
+//! again.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,31 +9,31 @@ use super::super::wakeups::Seen;
 use super::modems::MODEMS;
 use super::serve::Served;
 
-/// One run.
+/// The result of one run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The machine in words.
+    /// A description of the machine.
     pub host: String,
     /// The CPU that the driver and the callback were on.
     pub cpu: usize,
     /// Spinning ordinary threads on each CPU.
     pub competitors_per_cpu: usize,
-    /// What drew files and noise.
+    /// The seed of files and noise.
     pub seed: u64,
     /// The modems.
     pub modems: Vec<ModemSize>,
-    /// One a context that is a thread.
+    /// One report for each context that is a thread.
     pub contexts: Vec<ContextReport>,
 }
 
-/// One modem.
+/// The size of one modem's work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModemSize {
     /// Its name.
     pub modem: String,
     /// Bytes of its file.
     pub bytes: usize,
-    /// How many more modems did its work again.
+    /// The number of further modems that repeat its work.
     pub echoes: u32,
     /// Processor time of one modem's 100 samples each way.
     pub modem_ns: u64,
@@ -40,58 +41,58 @@ pub struct ModemSize {
     pub line_ns: u64,
 }
 
-/// One context.
+/// The results of one context.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ContextReport {
     /// Its name.
     pub context: String,
-    /// In words.
+    /// Its description.
     pub words: String,
-    /// Why there is nothing below; then this host cannot run it.
+    /// The reason why this host cannot run it; then the rest is empty.
     pub why_not: Option<String>,
     /// Interrupts that were served.
     pub services: u64,
-    /// Those that came while an earlier one was being served, or waited.
+    /// Interrupts that came while an earlier one was being served or waited.
     pub missed: u64,
     /// The driver's share of one CPU, in percent.
     pub cpu_percent: f64,
-    /// From the first to the last instruction of a service.
+    /// The times from the first to the last instruction of a service.
     pub elapsed: Option<Quantiles>,
-    /// From due to first instruction.
+    /// The times from due time to first instruction.
     pub wakeup_latency: Option<Quantiles>,
-    /// How late the coexisting callback was.
+    /// The lateness of the coexisting callback.
     pub callback_latency: Option<Quantiles>,
-    /// Between two of its wake-ups.
+    /// The times between two of its wake-ups.
     pub callback_gap: Option<Quantiles>,
     /// Processor time that a hypervisor took from all CPUs meanwhile.
     pub stolen_ms: Option<u64>,
-    /// Each modem.
+    /// The results of each modem.
     pub modems: Vec<ModemReport>,
 }
 
-/// One modem in one context.
+/// The results of one modem in one context.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModemReport {
     /// Its name.
     pub modem: String,
-    /// From the start to CONNECT.
+    /// The time from the start to CONNECT.
     pub connected_ns: Option<u64>,
-    /// From CONNECT to the last byte, if all arrived and are right.
+    /// The time from CONNECT to the last byte, if all arrived correctly.
     pub took_ns: Option<u64>,
     /// Bytes that arrived, right or wrong.
     pub arrived: usize,
     /// Samples that the driver never took.
     pub samples_lost: u64,
-    /// Samples played twice because no answer was there.
+    /// Samples played twice because no answer was there in time.
     pub stale_samples: u64,
-    /// The most samples that waited; 512 wrap the ring.
+    /// The largest number of samples that waited; 512 wrap the ring.
     pub most_pending: u64,
-    /// What its part of a service took.
+    /// The times that its part of a service took.
     pub elapsed: Option<Quantiles>,
 }
 
 impl ContextReport {
-    /// A context that this host cannot run.
+    /// Creates the report of a context that this host cannot run.
     pub fn absent(name: &str, place: Place, why: String) -> Self {
         Self { why_not: Some(why), ..Self::blank(name, place) }
     }
@@ -113,7 +114,7 @@ impl ContextReport {
         }
     }
 
-    /// A context that was run.
+    /// Creates the report of a context that was run.
     pub fn of(name: &str, place: Place, served: &Served, callback: &Seen) -> Self {
         let services = || served.services.iter();
         let late = |s: &super::super::record::Service| {

@@ -1,4 +1,4 @@
-//! One call of each modem at once, in one thread.
+//! Concurrent calls, one of each modem, in one thread.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
@@ -15,41 +15,41 @@ use super::modems::{COUNT, MODEMS};
 use super::sizing::Sizing;
 use crate::call::{Call, End, Transferred};
 
-/// From dialling on, all must be done in this time; what is served in time needs ten seconds.
+/// The time from dialling in which all must be done; calls served in time need ten seconds.
 pub const PATIENCE: Duration = Duration::from_secs(14);
 
-/// From saying go to sample 0.
+/// The time from the go-ahead to sample 0.
 const LEAD_IN: Duration = Duration::from_millis(20);
 
-/// What became of one line.
+/// The result of one line.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// The file.
+    /// The result of its transfer.
     pub transferred: Transferred,
-    /// From the start to CONNECT.
+    /// The time from the start to CONNECT.
     pub connected_after: Option<Duration>,
-    /// What lateness did to its card.
+    /// The damage that lateness did to its card.
     pub card: CardStats,
 }
 
-/// What was served.
+/// The record of the services and their results.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// All lines at each interrupt.
+    /// The service of all lines at each interrupt.
     pub services: Vec<Service>,
-    /// Of each service, what elapsed for each line, ns.
+    /// The elapsed time of each line in each service, in ns.
     pub parts: Vec<[u64; COUNT]>,
-    /// Interrupts that came while an earlier one was being served, or waited.
+    /// Interrupts that came while an earlier one was being served or waited.
     pub missed: u64,
-    /// Processor time of the thread.
+    /// The processor time of the thread.
     pub cpu: Duration,
-    /// From sample 0 to the end.
+    /// The time from sample 0 to the end.
     pub length: Duration,
-    /// In the order of [`MODEMS`].
+    /// The results in the order of [`MODEMS`].
     pub lines: [Line; COUNT],
 }
 
-/// The calls of one driver, in the order of [`MODEMS`].
+/// Creates the calls of one driver, in the order of [`MODEMS`].
 pub(super) fn calls(seed: u64, start: Instant, echoes: [Vec<End>; COUNT]) -> [Call; COUNT] {
     let mut at = 0;
     echoes.map(|echoes| {
@@ -59,13 +59,13 @@ pub(super) fn calls(seed: u64, start: Instant, echoes: [Vec<End>; COUNT]) -> [Ca
     })
 }
 
-/// Modems that repeat each line's work.
+/// Creates the modems that repeat each line's work.
 pub(super) fn echoes(counts: [u32; COUNT]) -> [Vec<End>; COUNT] {
     std::array::from_fn(|at| (0..counts[at]).map(|_| End::new(MODEMS[at].modulation)).collect())
 }
 
-/// Dials with each modem and carries its file, the driver in that place, among so many spinning
-/// threads on each CPU.
+/// Dials with each modem and transfers its file, with the driver in `place` and `competitors`
+/// spinning threads on each CPU.
 pub fn call(
     place: Place,
     cpu: usize,
@@ -74,7 +74,7 @@ pub fn call(
     seed: u64,
 ) -> Result<(wakeups::Seen, Served), Error> {
     let counts = sizing.echoes;
-    // Made before the competitors come: among them an ordinary thread would take seconds for it.
+    // Created before the competitors: beside them an ordinary thread would take seconds for it.
     let ready = threads::ready(
         place,
         cpu,

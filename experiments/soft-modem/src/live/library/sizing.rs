@@ -1,4 +1,5 @@
-//! How often each modem's work is repeated, so that an interrupt costs what the study's did.
+//! The number of times each modem's work is repeated, so that an interrupt costs what the study's
+//! did.
 
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, Service};
@@ -11,31 +12,33 @@ use super::report::ModemSize;
 use super::serve::{PATIENCE, calls, echoes};
 use crate::call::Call;
 
-/// All lines at each interrupt, once connected: the study's 1.84 ms (§6.6).
+/// The target for all lines at each interrupt, once connected: the study's 1.84 ms (§6.6).
 const TARGET: Service = Service::from_micros(1_840);
 
-/// So many to begin with; the number that follows from them is measured again, with colder caches.
+/// The first number of echoes measured. The number that follows from it is measured again, with
+/// colder caches.
 const FEW: u32 = 16;
 
-/// The most modems that repeat one line's work.
+/// The largest number of modems that repeat one line's work.
 const MOST: u64 = 4_000;
 
-/// Services of one measurement, of which the middle one counts.
+/// Services of one measurement; the median counts.
 const SERVICES: usize = 120;
 
-/// What a driver of all modems does.
+/// The work of a driver of all modems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizing {
-    /// Of each modem, how many more hear what it hears: the declared multiplier of its work.
+    /// The number of further modems for each line that receive its samples: the declared multiplier
+    /// of its work.
     pub echoes: [u32; COUNT],
-    /// Processor time of one modem's 100 samples each way, ns.
+    /// Processor time of one modem's 100 samples each way, in ns.
     pub modem_ns: [u64; COUNT],
-    /// The same of a line without echoes: the modem, and the far end that computes beside it.
+    /// The same of a line without echoes: the modem, and the far end that is computed beside it.
     pub line_ns: [u64; COUNT],
 }
 
 impl Sizing {
-    /// Measures it on that CPU, among so many spinning threads on each.
+    /// Measures it on `cpu`, with `competitors` spinning threads on each CPU.
     pub fn measure(cpu: usize, competitors: usize, seed: u64) -> Result<Self, Error> {
         let before = thread::affinity();
         let _competitors = Competitors::start(competitors)?;
@@ -49,7 +52,7 @@ impl Sizing {
         Ok(sizing)
     }
 
-    /// From what each line took with these echoes.
+    /// Computes the echoes anew from the time that each line took with the present ones.
     fn refined(self, took: [u64; COUNT]) -> Self {
         let share = TARGET.as_nanos() / COUNT as u64;
         let modem_ns: [u64; COUNT] = std::array::from_fn(|at| {
@@ -63,7 +66,7 @@ impl Sizing {
         Self { echoes, modem_ns, ..self }
     }
 
-    /// For a report.
+    /// Returns the sizes for a report.
     pub fn report(&self) -> Vec<ModemSize> {
         let size = |at: usize| ModemSize {
             modem: MODEMS[at].name.to_owned(),
@@ -76,8 +79,8 @@ impl Sizing {
     }
 }
 
-/// What each line takes at an interrupt once all are connected, in processor time. The line's time is
-/// the fastest that there is: nobody waits for it.
+/// Measures the processor time of each line at an interrupt once all are connected. Line time
+/// passes as fast as it can be computed.
 fn times(seed: u64, counts: [u32; COUNT]) -> [u64; COUNT] {
     let start = Instant::from_nanos(1);
     let mut calls = calls(seed, start, echoes(counts));
@@ -114,7 +117,7 @@ mod tests {
             Sizing { echoes: [10; COUNT], modem_ns: [0; COUNT], line_ns: [10_000, 0, 460_000, 5] };
         let refined = sizing.refined([60_000, 20_000, 500_000, 5]);
         assert_eq!(refined.modem_ns, [5_000, 2_000, 4_000, 1]);
-        // 460 µs a line: what is left of it, by what a modem takes.
+        // 460 µs a line: the rest of it, divided by a modem's time.
         assert_eq!(refined.echoes, [90, 230, 0, 4_000]);
     }
 }

@@ -1,11 +1,11 @@
-//! The report as tables: for a person, and for the page.
+//! The report as tables: for the terminal, and for the page.
 
 use punctual_sweep::sheet::{Sheet, Value};
 
 use super::super::report::Quantiles;
 use super::report::{ContextReport, ModemReport, ModemSize, Report};
 
-/// All of it, for a terminal.
+/// Returns the whole report as text for a terminal.
 pub fn text(report: &Report) -> String {
     let mut page = format!(
         "{}\nDriver and callback on CPU {}; {} competitors a CPU; seed {}. At each interrupt the driver \
@@ -28,7 +28,7 @@ pub fn text(report: &Report) -> String {
 }
 
 impl ModemSize {
-    /// What its line does, as a sentence.
+    /// Describes the work of its line, in a sentence.
     pub fn words(&self) -> String {
         format!(
             "{}: a file of {} bytes; the modem takes {:.1} µs an interrupt, with its far end {:.1}; \
@@ -42,7 +42,7 @@ impl ModemSize {
     }
 }
 
-/// In microseconds: more is noise.
+/// Rounds to microseconds: more digits are noise.
 fn micros(quantiles: Option<Quantiles>, which: fn(Quantiles) -> u64) -> Value {
     whole(quantiles.map(|q| (which(q) + 500) / 1_000))
 }
@@ -51,7 +51,7 @@ fn millis(nanos: Option<u64>) -> Value {
     whole(nanos.map(|nanos| (nanos + 500_000) / 1_000_000))
 }
 
-/// A number, if there is one.
+/// Returns a number, or a dash if there is none.
 pub fn whole(number: Option<u64>) -> Value {
     number.map_or_else(
         || Value::Text("-".into()),
@@ -63,7 +63,7 @@ fn ran(report: &Report) -> impl Iterator<Item = &ContextReport> {
     report.contexts.iter().filter(|context| context.why_not.is_none())
 }
 
-/// Each context.
+/// Returns a row for each context.
 pub fn drivers(report: &Report) -> Sheet {
     let row = |context: &ContextReport| {
         vec![
@@ -99,7 +99,7 @@ pub fn drivers(report: &Report) -> Sheet {
     }
 }
 
-/// Each modem in each context.
+/// Returns a row for each modem in each context.
 pub fn lines(report: &Report) -> Sheet {
     let row = |context: &ContextReport, modem: &ModemReport| {
         vec![

@@ -1,5 +1,5 @@
-//! The contexts in which files are transferred: those of the study's Tables 1 and 2 that are threads,
-//! and hard reservations of its Table 3.
+//! The contexts in which files are transferred: those of the study's Tables 1 and 2 that are
+//! threads, and hard reservations of its Table 3.
 
 use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
@@ -7,18 +7,18 @@ use punctual_model::reservation::Enforcement;
 use super::super::Error;
 use super::super::context::Place;
 
-/// One of them.
+/// One context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// For tables.
+    /// Its name in tables.
     pub name: String,
-    /// What the driver's thread runs as.
+    /// The scheduling of the driver's thread.
     pub place: Place,
-    /// Without competitors.
+    /// True if there are no competitors.
     pub alone: bool,
 }
 
-/// All of them. What disturbs the host most comes last.
+/// Returns all contexts. Those that disturb the host most come last.
 pub fn all() -> Vec<Case> {
     let case = |name: &str, place, alone| Case { name: name.to_owned(), place, alone };
     let reserved = |text: &str, enforcement: Enforcement| {
@@ -43,7 +43,7 @@ pub fn all() -> Vec<Case> {
     ]
 }
 
-/// Those of these names; all if there are none.
+/// Returns the contexts with these names, or all if there are no names.
 pub fn chosen(names: &[String]) -> Result<Vec<Case>, Error> {
     let mut cases = all();
     if let Some(unknown) = names.iter().find(|name| cases.iter().all(|case| case.name != **name)) {

@@ -1,4 +1,4 @@
-//! What became of each transfer, line by line in `transfers.csv`; and the state of the machine in
+//! The result of each transfer, line by line in `transfers.csv`; and the state of the machine in
 //! `transfers.txt`.
 
 use std::fs::{self, OpenOptions};
@@ -20,18 +20,18 @@ use crate::map::transfers::statistics;
 /// The name of the file.
 pub const FILE: &str = "transfers.csv";
 
-/// One file on one modem.
+/// The result of one file on one modem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// Where the driver ran.
+    /// The context of the driver.
     pub context: String,
     /// The modem.
     pub modem: String,
-    /// What drew file and noise.
+    /// The seed of file and noise.
     pub seed: u64,
-    /// From the start to CONNECT.
+    /// The time from the start to CONNECT.
     pub connected_ns: Option<u64>,
-    /// From CONNECT to the last byte, if all arrived and are right.
+    /// The time from CONNECT to the last byte, if all arrived correctly.
     pub took_ns: Option<u64>,
     /// Bytes that arrived, right or wrong.
     pub arrived: usize,
@@ -39,15 +39,15 @@ pub struct Row {
     pub bytes: usize,
     /// Samples that the driver never took.
     pub samples_lost: u64,
-    /// Samples played twice because no answer was there.
+    /// Samples played twice because no answer was there in time.
     pub stale_samples: u64,
-    /// The most samples that waited; 512 wrap the ring.
+    /// The largest number of samples that waited; 512 wrap the ring.
     pub most_pending: u64,
     /// Processor time that a hypervisor took from all CPUs meanwhile.
     pub stolen_ms: Option<u64>,
 }
 
-/// One call's rows.
+/// Returns the rows of one call.
 pub fn rows(
     context: &str,
     seed: u64,
@@ -69,13 +69,13 @@ pub fn rows(
     })
 }
 
-/// Adds rows to what is kept in that folder, and `state` to what is said of the machine.
+/// Appends rows to the file in that folder, and `state` to the description of the machine.
 pub fn add(folder: &Path, state: &str, rows: &[Row]) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(at(folder.to_owned()))?;
     let path = folder.join(FILE);
     let mut writer = csv::WriterBuilder::new().has_headers(!path.exists()).from_writer(Vec::new());
     for row in rows {
-        // Into memory, and every row has the same fields.
+        // Written to memory, and every row has the same fields: it cannot fail.
         writer.serialize(row).expect("a row can be written");
     }
     let bytes = writer.into_inner().expect("memory takes it");
@@ -86,14 +86,15 @@ pub fn add(folder: &Path, state: &str, rows: &[Row]) -> Result<(), Error> {
     Ok(())
 }
 
-/// All that is kept in that folder.
+/// Reads all rows in that folder.
 pub fn read(folder: &Path) -> Result<Vec<Row>, Error> {
     let path = folder.join(FILE);
     let rows = csv::Reader::from_path(&path).and_then(|mut reader| reader.deserialize().collect());
     rows.map_err(|why: csv::Error| Error::Kept { path, why: why.to_string() })
 }
 
-/// Contexts in the order in which they were run first, each with the modems of the library.
+/// Returns a table of the contexts in the order in which they were run first, each with the modems
+/// of the library.
 pub fn sheet(rows: &[Row]) -> Sheet {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for row in rows {
@@ -102,7 +103,7 @@ pub fn sheet(rows: &[Row]) -> Sheet {
             pairs.push(pair);
         }
     }
-    // Pieces of a study may have come in any order; contexts stay together.
+    // Parts of a study may have come in any order; the rows of a context stay together.
     let first = |context: &str| pairs.iter().position(|(one, _)| *one == context);
     let mut sorted = pairs.clone();
     sorted.sort_by_key(|(context, _)| first(context));

@@ -1,7 +1,7 @@
-//! File transfers on this host, ten of each context and reservation: Tables 1 to 3 of the study.
+//! File transfers on this host, ten in each context and reservation: Tables 1 to 3 of the study.
 //!
-//! [`cases`]: the contexts; [`kept`]: what became of each transfer, in a file that grows from run to
-//! run, so that a study of many minutes can be made in pieces.
+//! [`cases`]: the contexts; [`kept`]: the result of each transfer, in a file that grows from run to
+//! run, so that a study of many minutes can be made in parts.
 
 pub mod cases;
 pub mod kept;
@@ -19,36 +19,37 @@ use super::traced::{TraceArgs, Traced};
 use cases::Case;
 use kept::Row;
 
-/// What to run.
+/// The arguments of the transfers.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Calls in each context, each with a file on every modem of the library; 0 only shows what is kept
+    /// Calls in each context, each with a file on every modem of the library; 0 only shows earlier
+    /// results
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub times: u32,
-    /// Only in this context, for example "RES 2ms/8ms soft"; may be given again
+    /// Run only in this context, for example "RES 2ms/8ms soft"; may be repeated
     #[arg(long, value_name = "CONTEXT")]
     pub only: Vec<String>,
     /// Spinning ordinary threads on each CPU
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=256))]
     pub competitors: u16,
-    /// The CPU for the driver and the callback [default: the last on which an interrupt can be had]
+    /// The CPU for the driver and the callback [default: the last on which an interrupt works]
     #[arg(long)]
     pub cpu: Option<usize>,
-    /// Of the first call; each of the others has the next
+    /// Seed of the first call; each further call has the next one
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1_000_000))]
     pub seed: u64,
-    /// Add what became of each to transfers.csv in this folder, and show all that is there
+    /// Append the results to transfers.csv in this folder, and show all results there
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Where the services go, one by one
+    /// The trace of the services
     #[command(flatten)]
     pub trace: TraceArgs,
 }
 
-/// Runs it, prints it, and keeps it.
+/// Runs the transfers, prints the results, and keeps them.
 pub fn main(args: &Args) -> Result<(), Error> {
     let cases = cases::chosen(&args.only)?;
     let mut traced = args.trace.begin()?;
@@ -74,7 +75,7 @@ pub fn main(args: &Args) -> Result<(), Error> {
     super::print(&page)
 }
 
-/// The calls, one after the other; also the state of the machine in words.
+/// Makes the calls, one after the other. Returns a description of the machine's state and the rows.
 fn run(args: &Args, cases: &[Case], traced: &mut Traced) -> Result<(String, Vec<Row>), Error> {
     let follower = Follower::enter(args.cpu)?;
     let competitors = usize::from(args.competitors);
@@ -113,7 +114,7 @@ fn run(args: &Args, cases: &[Case], traced: &mut Traced) -> Result<(String, Vec<
     Ok((state + &refused, rows))
 }
 
-/// What is kept cannot be read or written.
+/// Makes the error for a path that cannot be written.
 fn at(path: PathBuf) -> impl FnOnce(io::Error) -> Error {
     move |why| Error::Results { path, why }
 }
