@@ -1,4 +1,4 @@
-//! The `soft-modem` program: its parts are found, and say what they take.
+//! The `soft-modem` program: it lists its parts and their arguments.
 
 use std::process::Command;
 
@@ -34,7 +34,8 @@ fn bad_usage_exits_with_2() {
     }
 }
 
-/// A study of no calls: the trace is there, and a second one does not take its place unasked.
+/// Runs a study of no calls: the trace is created, and a second run does not replace it without
+/// `--force`.
 #[test]
 fn a_trace_that_is_there_is_not_overwritten_unasked() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! One source in three places: the same bits from a thread, from the kernel's BPF machine asked to,
-//! and from the interrupts and softirqs of a call.
+//! One source in three places: the same bits from a thread, from the kernel's BPF machine on
+//! request, and from the interrupts and softirqs of a call.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,12 +16,12 @@ use soft_modem::live::kernel;
 use soft_modem::live::plan::Plan;
 use soft_modem::live::record::position;
 
-/// Interrupts of two tests on one CPU would wait for each other, and skip.
+/// Interrupts of two tests on one CPU would delay and skip each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const LINES: u32 = 3;
 
-/// The driver in the kernel, or `None` with a reason where this host cannot.
+/// Loads the driver into the kernel; prints the reason and returns `None` if this host cannot.
 fn loaded(recording: &Recording) -> Option<Object> {
     match kernel::load(LINES, recording) {
         Ok(object) => Some(object),
@@ -39,7 +39,7 @@ fn lines_of(object: &Object) -> Vec<Line> {
     (0..LINES).map(line).collect()
 }
 
-/// The same services in this thread.
+/// Runs the same services in this thread.
 fn natively(recording: &Recording, services: impl IntoIterator<Item = (u64, u32)>) -> Vec<Line> {
     let mut lines: Vec<Line> = (0..LINES).map(Line::new).collect();
     for (position, passes) in services {
@@ -53,7 +53,8 @@ fn natively(recording: &Recording, services: impl IntoIterator<Item = (u64, u32)
 #[test]
 fn asked_to_serve_the_kernel_gives_the_same_bits() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    // Loud enough to be heard, and noisy enough for wrong bits, framing errors and lost carriers.
+    // Loud enough to be received, and noisy enough for wrong bits, framing errors and lost
+    // carriers.
     for (seed, quality) in [
         (1, LineQuality::default()),
         (2, LineQuality { loss_db: 10.0, snr_db: 3.0 }),
@@ -63,7 +64,7 @@ fn asked_to_serve_the_kernel_gives_the_same_bits() {
         let Some(object) = loaded(&recording) else { return };
         kernel::prepare(&object, LINES).expect("its memory");
         let control = object.array(name::CONTROLS).expect("an array");
-        // Steps from none to beyond the ring, so that it goes round; passes from one to five.
+        // Steps from zero to more than the ring, so that it wraps; passes from one to five.
         let mut state = seed;
         let mut at = 0;
         let services: Vec<(u64, u32)> = (0..400)
@@ -90,7 +91,8 @@ fn asked_to_serve_the_kernel_gives_the_same_bits() {
     }
 }
 
-/// A short call in that context gives what a thread gives that serves at the same positions.
+/// Checks that a short call in that context gives the same as a thread that serves at the same
+/// positions.
 fn a_call_is_replayed(context: Context) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let recording = Recording::of_far_end(LineQuality::default(), 5);
@@ -105,10 +107,10 @@ fn a_call_is_replayed(context: Context) {
         println!("skipped: no CPU of this host has such an interrupt");
         return;
     };
-    // As light as can be: the phases change, the work does not.
+    // As light as possible: the phases change, the work does not.
     let plan = Plan::new(Duration::from_millis(1_400), Service::from_secs(1));
     let served = match kernel::serve(&object, context, cpu, LINES, &plan) {
-        // The host may take the CPU away for longer than the first interrupt is waited for.
+        // The host may take the CPU away for longer than the wait for the first interrupt.
         Err(why @ Error::Silent { .. }) => {
             println!("skipped: {why}");
             return;

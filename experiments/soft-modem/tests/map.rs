@@ -1,4 +1,4 @@
-//! What is kept of the study in virtual time is what comes out, however many threads work on it.
+//! The study in virtual time gives the kept results, with any number of threads.
 
 use crc::{CRC_64_XZ, Crc};
 use punctual_model::Duration;
@@ -16,29 +16,29 @@ const COARSE: Grid = Grid {
     longest: Duration::from_millis(24),
 };
 
-/// That of the page.
+/// The grid of the page.
 const FINE: Grid = Grid {
     step: Duration::from_micros(250),
     shortest: SHORTEST,
     longest: Duration::from_millis(40),
 };
 
-/// The part of it in which both of the study's lines and most of its points lie.
+/// The part of the page's grid with both of the study's lines and most of its points.
 const BORDER: Grid =
     Grid { shortest: Duration::from_millis(12), longest: Duration::from_millis(18), ..FINE };
 
-/// CRC-64/XZ of the table of its reservations.
+/// The CRC-64/XZ of the table of its reservations.
 const BORDER_DIGEST: u64 = 0x807b_1ac3_9767_6c46;
 
-/// The same of the whole, which is too long to be kept.
+/// The same of the whole grid, whose table is too long to be kept.
 const FINE_DIGEST: u64 = 0xe5bd_54e2_c795_1a4d;
 
 fn coarse(threads: usize) -> Vec<Column> {
     judge_all(&COARSE, &Workers::new(threads))
 }
 
-/// A kept file: `soft-modem map --out results/virtual` makes them, with `--step 1ms --longest 24ms`
-/// into `results/virtual/coarse`.
+/// Reads a kept file: `soft-modem map --out results/virtual` makes them, with `--step 1ms --longest
+/// 24ms` into `results/virtual/coarse`.
 fn kept(name: &str) -> String {
     let path = format!("{}/results/virtual/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{path}: {why}"))
@@ -103,11 +103,11 @@ fn at_a_fixed_place_simulation_and_proof_draw_the_same_border() {
         }
     }
     assert_ne!(agreement(&plane, 0, 0), Agreement::default());
-    // The table of edges is of the same plane.
+    // The table of edges belongs to the same plane.
     assert_eq!(edges(&plane).rows.len(), plane.len());
 }
 
-/// RSV-01: all but 1/7 are where the study found them, if its driver is a latch.
+/// RSV-01: all points but 1/7 are on the study's side, if its driver is a latch.
 #[test]
 fn eleven_of_the_twelve_points_are_on_the_studys_side() {
     let points = TwelvePoints::judge();
@@ -121,7 +121,7 @@ fn eleven_of_the_twelve_points_are_on_the_studys_side() {
     }
 }
 
-/// Real modems end to end: whether they carry the file hangs on seeds, and not on who computes it.
+/// Real modems end to end: the results depend on the seeds, but not on the number of threads.
 #[test]
 fn transfers_are_the_same_with_one_thread_and_with_two() {
     let name = "RES 7ms/20ms hard";
@@ -131,7 +131,7 @@ fn transfers_are_the_same_with_one_thread_and_with_two() {
     let [once, again] =
         [1, 2].map(|threads| transfers::transfer_all(&rows, 4, &Workers::new(threads)));
     assert_eq!(once, again);
-    // The ring, which has time for such gaps, loses nothing.
+    // The ring tolerates such gaps and loses no sample.
     let ring = &once[0].variants[1];
     assert!(ring.iter().all(|one| one.took.is_some() && one.samples_lost == 0), "{ring:?}");
 }

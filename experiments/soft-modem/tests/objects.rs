@@ -1,4 +1,4 @@
-//! The objects for the kernel that are kept here are those of their sources.
+//! The kept BPF objects match their sources.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ fn the_kept_objects_are_what_their_sources_give() {
         .arg("--check")
         .output()
         .expect("the script runs");
-    // Without the compiler of the kept objects it says that it did not compare.
+    // Without the compiler of the kept objects the script prints that it did not compare.
     print!("{}", String::from_utf8_lossy(&output.stdout));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

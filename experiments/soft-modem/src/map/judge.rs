@@ -1,4 +1,4 @@
-//! Whether a reservation is enough for a device: ten calls, as in the study's Table 3.
+//! Decides whether a reservation is enough for a device: ten calls, as in the study's Table 3.
 
 use punctual_analysis::Steps;
 use punctual_analysis::supply::{Guarantee, Supply};
@@ -12,31 +12,31 @@ use crate::virtual_time::service::{Bandwidth, Turns, When, WithTurns};
 /// Calls for each reservation.
 pub const CALLS: u64 = 10;
 
-/// How long each lasts: as long as the study's transfer of 200,000 bytes (Table 2).
+/// The length of each call: as long as the study's transfer of 200,000 bytes (Table 2).
 pub const LENGTH: Duration = Duration::from_secs(37);
 
-/// A call that loses more than this part is over: insufficient, whatever else happens. The study
-/// calls "marginal" what worked sometimes or slowly, without a number; this one is ours.
+/// The share of samples lost above which a call ends: then it is insufficient in any case. The
+/// study calls "marginal" what worked sometimes or slowly, without a number; this number is ours.
 pub const MARGINAL_PPM: u64 = 50_000;
 
-/// How a reservation is served.
+/// The placement of a reservation's service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// Hard, at a fixed place in every period: what the study's scheduler did.
+    /// Hard, at a fixed place in every period, as by the study's scheduler.
     Fixed,
-    /// Hard, as early as may be.
+    /// Hard, as early as possible.
     Early,
-    /// Hard, as late as may be.
+    /// Hard, as late as possible.
     Late,
     /// At a fixed place, and an ordinary thread's turns outside.
     Soft,
 }
 
 impl Served {
-    /// All, in the order of tables.
+    /// All placements, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Fixed, Self::Early, Self::Late, Self::Soft];
 
-    /// For tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -46,7 +46,7 @@ impl Served {
         }
     }
 
-    /// What is promised to a thread so served.
+    /// Returns the guarantee of a thread served in this way.
     pub fn guarantee(self) -> Guarantee {
         match self {
             Self::Fixed | Self::Soft => Guarantee::EveryWindow,
@@ -54,7 +54,8 @@ impl Served {
         }
     }
 
-    /// Calls that differ: where a reservation begins when the thread wakes, all are the same.
+    /// Returns the number of distinct calls: if a reservation begins when the thread wakes, all
+    /// calls are the same.
     pub fn calls(self) -> u64 {
         match self {
             Self::Fixed | Self::Soft => CALLS,
@@ -63,31 +64,31 @@ impl Served {
     }
 }
 
-/// What became of the calls.
+/// The result of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Calls that lost nothing.
+    /// Calls that lost no sample.
     pub intact: u64,
     /// Calls made.
     pub calls: u64,
-    /// What the worst call lost, in millionths of what came; of one that was given up, what it lost
-    /// until then.
+    /// The largest loss of a call, in millionths of its samples; for a call that was given up, the
+    /// loss until then.
     pub worst_ppm: u64,
 }
 
 /// The three classes of the study's Figure 17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// No call lost anything.
+    /// No call lost a sample.
     Sufficient,
-    /// Some lost something, none more than [`MARGINAL_PPM`].
+    /// Some calls lost samples, none more than [`MARGINAL_PPM`].
     Marginal,
-    /// One lost more.
+    /// A call lost more.
     Insufficient,
 }
 
 impl Class {
-    /// For tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sufficient => "sufficient",
@@ -108,7 +109,7 @@ impl Verdict {
         }
     }
 
-    /// Which class that is.
+    /// Returns the class.
     pub fn class(&self) -> Class {
         if self.intact == self.calls {
             Class::Sufficient
@@ -120,8 +121,8 @@ impl Verdict {
     }
 }
 
-/// Whether the analysis proves `reservation` enough for `device`, if it promises `guarantee`. What is
-/// not decided is not proven.
+/// Returns true if the analysis proves `reservation` enough for `device`, given `guarantee`. An
+/// undecided case counts as not proven.
 pub fn predicted(device: &Device, reservation: Reservation, guarantee: Guarantee) -> bool {
     const STEPS: u64 = 200_000;
     device.demand().is_some_and(|demand| {
@@ -129,8 +130,9 @@ pub fn predicted(device: &Device, reservation: Reservation, guarantee: Guarantee
     })
 }
 
-/// The calls of `device` under `reservation`, served so; `hard`, if given, is the verdict of the same
-/// calls without turns outside, which only add. A call that lost more than `give_up_ppm` is ended.
+/// Simulates the calls of `device` under `reservation`. If given, `hard` is the verdict of the same
+/// calls without turns outside, which only add service. A call that loses more than `give_up_ppm`
+/// is ended.
 pub fn judge(
     device: &Device,
     reservation: Reservation,
@@ -147,14 +149,14 @@ pub fn judge(
     })
 }
 
-/// Whether the call at a fixed place loses nothing whose interrupts meet the slots worst: the first
-/// of [`CALLS`].
+/// Returns true if the first of [`CALLS`] at a fixed place loses no sample: its interrupts have the
+/// worst phase to the slots.
 pub fn first_call_is_intact(device: &Device, reservation: Reservation) -> bool {
     one(device, reservation, Served::Fixed, 0, 0).is_intact()
 }
 
-/// One call. Its interrupts come to a slot's end as closely as the two periods let them, in the
-/// first exactly: then the next service is farthest.
+/// Simulates one call. In the first call, interrupts come exactly at the end of a slot, where the
+/// next service is farthest away; in the others as close to it as the two periods allow.
 fn one(
     device: &Device,
     reservation: Reservation,
@@ -178,7 +180,7 @@ fn one(
         Served::Early => go(device, Bandwidth::new(reservation, When::Early), call(None)),
         Served::Late => go(device, Bandwidth::new(reservation, When::Late), call(None)),
         Served::Soft => {
-            // Each call meets the others' turns elsewhere.
+            // Each call has a different phase to the others' turns.
             let turns = Turns::OF_THE_STUDY;
             let round = turns.slice * (u64::from(turns.competitors) + 1);
             let origin = Instant::ZERO + round * at / CALLS;

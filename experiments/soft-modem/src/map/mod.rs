@@ -1,12 +1,13 @@
-//! Which reservations serve the modem: Table 3 and Figure 17 of the study, over the whole plane.
+//! Finds the reservations that serve the modem: Table 3 and Figure 17 of the study, over the whole
+//! plane.
 //!
-//! - [`study`]: what was measured there.
-//! - [`judge`]: whether one reservation is enough for one device: ten simulated calls, and the
-//!   analysis.
-//! - [`plane`]: all of them.
-//! - [`tables`]: what that amounts to.
+//! - [`study`]: the study's measurements.
+//! - [`judge`]: decides whether one reservation is enough for one device: ten simulated calls, and
+//!   the analysis.
+//! - [`plane`]: all reservations.
+//! - [`tables`]: the results.
 //! - [`own`]: the same question for our own modems.
-//! - [`further`]: what the study leaves for later.
+//! - [`further`]: the study's future work.
 //! - [`transfers`]: files over whole calls in each context.
 
 pub mod further;
@@ -34,19 +35,19 @@ use plane::{Column, Grid, judge_all};
 use tables::TwelvePoints;
 use transfers::{TRANSFERS, transfer_all};
 
-/// What to run.
+/// The arguments of the map.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// One page with every plot and table, live results beside those in virtual time
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Where the live results are that go onto the page
+    /// Folder of the live results to show on the page
     #[arg(long, value_name = "DIR", default_value = "experiments/soft-modem/results")]
     pub results: PathBuf,
     /// A folder for the tables as CSV
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// From one X and one Y of the map to the next
+    /// The step from one X and one Y of the map to the next
     #[arg(long, value_name = "TIME", default_value = "250us", value_parser = parse_time)]
     pub step: Duration,
     /// The longest Y of the map
@@ -68,10 +69,10 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A map of so many reservations takes for ever.
+    /// The map has too many reservations.
     #[error(
         "Y up to {longest} in steps of {step} are {reservations} reservations, and at most \
          {most} are tried; take a longer --step or a shorter --longest"
@@ -81,17 +82,17 @@ pub enum Error {
         longest: Duration,
         /// The step.
         step: Duration,
-        /// X and Y together.
+        /// The number of combinations of X and Y.
         reservations: u64,
         /// The bound.
         most: u64,
     },
-    /// No reservation in the plane.
+    /// The plane has no reservation.
     #[error("there is no Y from {shortest} to {longest} in steps of {step}; lengthen --longest")]
     Empty {
         /// The shortest Y tried.
         shortest: Duration,
-        /// The longest.
+        /// The longest Y.
         longest: Duration,
         /// The step.
         step: Duration,
@@ -99,9 +100,9 @@ pub enum Error {
     /// Results cannot be written.
     #[error("{path}: cannot be written: {why}")]
     Write {
-        /// Which.
+        /// The path.
         path: String,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
 }
@@ -109,7 +110,7 @@ pub enum Error {
 /// The shortest Y of the map: 1 ms, as in the study.
 pub const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Checks what was asked for.
+/// Checks the arguments.
 fn grid(args: &Args) -> Result<Grid, Error> {
     const MOST: u64 = 1_000_000;
     let (step, longest) = (args.step, args.longest);
@@ -125,19 +126,19 @@ fn grid(args: &Args) -> Result<Grid, Error> {
     Ok(grid)
 }
 
-/// Everything in virtual time.
+/// All results in virtual time.
 pub struct Results {
     /// The plane of reservations.
     pub grid: Grid,
-    /// Judged.
+    /// The verdicts on the plane.
     pub plane: Vec<Column>,
-    /// The study's twelve.
+    /// The study's twelve reservations.
     pub points: TwelvePoints,
     /// Our own modems.
     pub own: Own,
     /// The contexts in which files were transferred.
     pub rows: Vec<transfers::Row>,
-    /// What became of those.
+    /// The results of the transfers.
     pub transfers: Vec<transfers::Found>,
     /// Several modems on one driver.
     pub several: Sheet,
@@ -148,10 +149,11 @@ pub struct Results {
 }
 
 impl Results {
-    /// Computes all of it, `transfers` of each kind; the same however many workers there are.
+    /// Computes all results, with `transfers` of each kind. They do not depend on the number of
+    /// workers.
     pub fn compute(grid: Grid, transfers: u64, workers: &Workers) -> Self {
         let rows = transfers::rows();
-        // Our modems need little, so that long periods are what is interesting.
+        // Our modems need little, so long periods are the interesting ones.
         let periods: Vec<Duration> = (1..=40).map(|at| Duration::from_millis(2 * at)).collect();
         Self {
             plane: judge_all(&grid, workers),
@@ -166,7 +168,7 @@ impl Results {
         }
     }
 
-    /// What goes to the terminal, each with a title.
+    /// Returns the tables for the terminal, each with a title.
     fn shown(&self) -> Vec<(&'static str, Sheet)> {
         let mut shown = vec![
             ("Which reservations are enough", tables::summary(&self.plane, &self.points)),
@@ -182,14 +184,14 @@ impl Results {
         shown
     }
 
-    /// All tables that are kept as CSV.
+    /// Returns all tables that are kept as CSV.
     pub fn sheets(&self) -> Vec<Sheet> {
         let mut sheets: Vec<Sheet> = self.shown().into_iter().map(|(_, sheet)| sheet).collect();
         sheets.extend([tables::edges(&self.plane), tables::whole(&self.plane), self.own.sheet()]);
         sheets
     }
 
-    /// The page, live results of `folder` beside these.
+    /// Builds the page, with live results of `folder` beside these.
     fn page(&self, folder: &Path) -> Page {
         let (live, notes) = page::live::find(folder);
         let mut sections = vec![
@@ -207,7 +209,7 @@ impl Results {
     }
 }
 
-/// Runs it, and prints what came of it.
+/// Computes the map and prints the results.
 pub fn main(args: &Args) -> Result<(), Error> {
     let grid = grid(args)?;
     let threads = args.threads.or_else(|| thread::available_parallelism().ok());
@@ -235,7 +237,7 @@ fn print(json: bool, sheets: &[(&str, Sheet)]) -> Result<(), Error> {
         sheets.iter().map(table).collect()
     };
     match io::stdout().write_all(text.as_bytes()) {
-        // Who has seen enough closes the pipe.
+        // A reader that has seen enough closes the pipe.
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Write { path: "standard output".into(), why })
         }

@@ -10,15 +10,15 @@ use crate::virtual_time::device::{Card, Device, RING};
 /// A device with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// For tables.
+    /// Its name in tables.
     pub name: &'static str,
-    /// Without its card.
+    /// The device without its card.
     pub device: Device,
 }
 
-/// Our modems as measured, and what the study names for the future. Measured on two virtual CPUs:
-/// a V.22bis line in docs/demo.md (live, its far end and line included), an FSK line in a
-/// hard interrupt. G.lite is the study's figure (§8.2): 25 % of a CPU, every 4 ms.
+/// Our modems as measured, and the study's future device. Measured on two virtual CPUs: a V.22bis
+/// line in docs/demo.md (live, with its far end and the line itself), an FSK line in a hard
+/// interrupt. G.lite is the study's figure (§8.2): 25 % of a CPU, every 4 ms.
 pub const DEVICES: [Named; 4] = [
     named("one V.22bis line, 8.9 µs", 12_500_000, 8_900, 1),
     named("one FSK line, 2.3 µs", 12_500_000, 2_300, 1),
@@ -43,23 +43,23 @@ const fn named(name: &'static str, period: u64, work: u64, lines: u32) -> Named 
 pub struct Least {
     /// Y.
     pub period: Duration,
-    /// Found by simulation, and confirmed by ten calls.
+    /// The least X by simulation, confirmed by ten calls.
     pub simulated: Option<Service>,
     /// The least that the analysis proves.
     pub proven: Option<Service>,
 }
 
-/// X is searched for in steps of this.
+/// The step of the search for X.
 pub const PRECISION: Service = Service::from_micros(1);
 
-/// The least X for `device`, served at a fixed place.
+/// Finds the least X for `device`, served at a fixed place.
 pub fn least(device: &Device, period: Duration) -> Least {
     let reservation = |steps: u64| {
         let budget = (PRECISION * steps).min(period.as_full_service());
         Reservation::new(budget, period).expect("a budget of at least a step, at most the period")
     };
     let most = period.as_nanos().div_ceil(PRECISION.as_nanos());
-    // Both are bisected: more of the processor loses no more.
+    // Both are bisected: more processor time does not lose more samples.
     let bisect = |is_enough: &dyn Fn(Reservation) -> bool| {
         is_enough(reservation(most)).then(|| {
             let (mut low, mut high) = (0, most);
@@ -88,11 +88,11 @@ pub fn least(device: &Device, period: Duration) -> Least {
 
 /// All devices with both cards, for each Y.
 pub struct Own {
-    /// Device by device: latch, ring.
+    /// Two curves for each device: latch, ring.
     pub found: Vec<[Vec<Least>; 2]>,
 }
 
-/// Searches, all threads at work.
+/// Searches with all threads.
 pub fn search(periods: &[Duration], workers: &Workers) -> Own {
     let cards = [Card::Latch, Card::Ring(RING)];
     let tasks: Vec<(Device, Duration)> = DEVICES
@@ -107,7 +107,7 @@ pub fn search(periods: &[Duration], workers: &Workers) -> Own {
 }
 
 impl Own {
-    /// All numbers.
+    /// Returns all numbers.
     pub fn sheet(&self) -> Sheet {
         let nanos = |budget: Option<Service>| Value::Time(budget.map(Service::as_nanos));
         let rows = DEVICES.iter().zip(&self.found).flat_map(|(named, [latch, ring])| {
@@ -157,7 +157,7 @@ mod tests {
                 if simulated > PRECISION {
                     assert!(!intact(simulated - PRECISION), "{named:?} {found:?}");
                 }
-                // What is proven is enough: the analysis may ask for more, never for less.
+                // A proven X suffices: the analysis may require more, never less.
                 assert!(found.proven.is_some_and(|proven| simulated <= proven), "{found:?}");
             }
         }

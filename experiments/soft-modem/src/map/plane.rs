@@ -6,26 +6,26 @@ use punctual_sweep::workers::Workers;
 use super::judge::{Class, MARGINAL_PPM, Served, Verdict, judge, predicted};
 use crate::virtual_time::device::{Card, Device, RING};
 
-/// Which reservations are tried: every X and every Y that is a multiple of `step`, X at most Y.
+/// The reservations tried: every X and every Y that is a multiple of `step`, X at most Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// From one to the next; more than zero.
+    /// The distance of two values; more than zero.
     pub step: Duration,
-    /// The shortest Y is the first multiple of `step` from here on.
+    /// A lower bound of Y: the shortest Y is the first multiple of `step` from here on.
     pub shortest: Duration,
     /// The longest Y.
     pub longest: Duration,
 }
 
 impl Grid {
-    /// The periods tried.
+    /// Returns the periods tried.
     pub fn periods(&self) -> Vec<Duration> {
         let step = self.step.as_nanos();
         let (from, to) = (self.shortest.as_nanos().div_ceil(step).max(1), self.longest / self.step);
         (from..=to).map(|at| self.step * at).collect()
     }
 
-    /// The budgets tried with one period.
+    /// Iterates over the budgets tried with one period.
     pub fn budgets(&self, period: Duration) -> impl Iterator<Item = Service> + use<> {
         let step = self.step;
         (1..=period / step).map(move |at| (step * at).as_full_service())
@@ -36,25 +36,25 @@ impl Grid {
 pub const CARDS: [(Card, &str, &str); 2] =
     [(Card::Latch, "latch", "latch"), (Card::Ring(RING), "ring", "ring")];
 
-/// One reservation for one card.
+/// The results of one reservation for one card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// In the order of [`Served::ALL`].
+    /// The verdicts in the order of [`Served::ALL`].
     pub verdicts: [Verdict; 4],
-    /// What the analysis proves for each of them.
+    /// The analysis's predictions in the same order.
     pub predicted: [bool; 4],
 }
 
-/// One reservation.
+/// The results of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// X every Y.
     pub reservation: Reservation,
-    /// In the order of [`CARDS`].
+    /// The results in the order of [`CARDS`].
     pub cards: [Judged; 2],
 }
 
-/// All reservations with one Y, X growing.
+/// All reservations with one Y, in order of X.
 pub type Column = Vec<Point>;
 
 /// Judges one reservation for the study's modem; calls that lose more than `give_up_ppm` are ended.
@@ -74,7 +74,7 @@ fn judged(device: &Device, reservation: Reservation, give_up_ppm: u64) -> Judged
     Judged { verdicts, predicted }
 }
 
-/// Judges the whole grid, all threads at work; the same whatever their number.
+/// Judges the whole grid with all threads. The result does not depend on their number.
 pub fn judge_all(grid: &Grid, workers: &Workers) -> Vec<Column> {
     let reservations: Vec<Reservation> = grid
         .periods()
@@ -90,12 +90,12 @@ pub fn judge_all(grid: &Grid, workers: &Workers) -> Vec<Column> {
     points.chunk_by(same_period).map(<[Point]>::to_vec).collect()
 }
 
-/// The least X of a column from which on everything is sufficient.
+/// Returns the least X of a column from which on every X is sufficient.
 pub fn least(column: &Column, card: usize, served: usize) -> Option<Service> {
     lower_edge(column, |point| point.cards[card].verdicts[served].class() == Class::Sufficient)
 }
 
-/// The least X of a column from which on everything is proven to be sufficient.
+/// Returns the least X of a column from which on every X is proven to be sufficient.
 pub fn least_predicted(column: &Column, card: usize, served: usize) -> Option<Service> {
     lower_edge(column, |point| point.cards[card].predicted[served])
 }

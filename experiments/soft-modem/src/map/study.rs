@@ -1,4 +1,4 @@
-//! What the study measured: its Table 3 and Figure 17.
+//! The study's measurements: its Table 3 and Figure 17.
 
 use punctual_model::{Duration, Reservation, Service};
 
@@ -13,14 +13,14 @@ pub struct Measured {
     pub period_ms: u64,
     /// Mean time of the transfers that succeeded, in milliseconds.
     pub mean_ms: Option<u64>,
-    /// How many of ten succeeded.
+    /// The number of transfers of ten that succeeded.
     pub succeeded: u64,
-    /// Where Figure 17 puts it.
+    /// Its class in Figure 17.
     pub class: Class,
 }
 
 impl Measured {
-    /// X every Y.
+    /// Returns X every Y.
     pub fn reservation(&self) -> Reservation {
         let (budget, period) =
             (Service::from_millis(self.budget_ms), Duration::from_millis(self.period_ms));

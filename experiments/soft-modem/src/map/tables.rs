@@ -1,4 +1,4 @@
-//! What the plane amounts to, as tables.
+//! The results on the plane, as tables.
 
 use punctual_sweep::sheet::{Sheet, Value};
 
@@ -13,26 +13,27 @@ const FIXED: usize = 0;
 const LATE: usize = 2;
 const SOFT: usize = 3;
 
-/// Nothing is too much to lose.
+/// Never give up a call.
 const WHOLE_CALL: u64 = 1_000_000;
 
-/// The twelve reservations of the study, each with what was measured and what came of it here.
+/// The twelve reservations of the study, each with the study's measurement and our result.
 pub struct TwelvePoints {
     rows: Vec<(Measured, Point)>,
 }
 
 impl TwelvePoints {
-    /// Judges them.
+    /// Judges the twelve reservations.
     pub fn judge() -> Self {
         Self { rows: TABLE_3.map(|row| (row, point(row.reservation(), WHOLE_CALL))).into() }
     }
 
-    /// Each with its measurement.
+    /// Returns the measurements and our results.
     pub fn rows(&self) -> &[(Measured, Point)] {
         &self.rows
     }
 
-    /// How many of the twelve are on the study's side of the border between sufficient and not.
+    /// Returns how many of the twelve are on the study's side of the border between sufficient and
+    /// not.
     pub fn on_the_same_side(&self, card: usize, served: usize) -> usize {
         let same = |(measured, point): &&(Measured, Point)| {
             let found = point.cards[card].verdicts[served].class();
@@ -41,7 +42,7 @@ impl TwelvePoints {
         self.rows.iter().filter(same).count()
     }
 
-    /// Of how many the class is the study's.
+    /// Returns how many of the twelve have the study's class.
     pub fn of_the_same_class(&self, card: usize, served: usize) -> usize {
         let same = |(measured, point): &&(Measured, Point)| {
             point.cards[card].verdicts[served].class() == measured.class
@@ -49,7 +50,7 @@ impl TwelvePoints {
         self.rows.iter().filter(same).count()
     }
 
-    /// Table 3, the study's beside ours.
+    /// Returns Table 3, the study's results beside ours.
     pub fn sheet(&self) -> Sheet {
         let row = |(measured, point): &(Measured, Point)| {
             let mut row = vec![
@@ -89,24 +90,24 @@ impl TwelvePoints {
     }
 }
 
-/// How the simulation and the analysis agree over the plane.
+/// The agreement of simulation and analysis over the plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     /// Reservations judged.
     pub all: usize,
-    /// Simulated sufficient.
+    /// Reservations sufficient in the simulation.
     pub sufficient: usize,
-    /// Marginal.
+    /// Reservations marginal in the simulation.
     pub marginal: usize,
-    /// Proven to be sufficient.
+    /// Reservations proven to be sufficient.
     pub proven: usize,
-    /// Proven, and yet something was lost: one of the two is wrong.
+    /// Proven reservations that lost samples in the simulation: one of the two is wrong.
     pub contradictions: usize,
-    /// Sufficient, and not proven to be.
+    /// Reservations sufficient in the simulation but not proven.
     pub unproven: usize,
 }
 
-/// Of one card, served one way.
+/// Counts the agreement for one card and one placement.
 pub fn agreement(plane: &[Column], card: usize, served: usize) -> Agreement {
     let mut agreement = Agreement::default();
     for point in plane.iter().flatten() {
@@ -123,7 +124,7 @@ pub fn agreement(plane: &[Column], card: usize, served: usize) -> Agreement {
     agreement
 }
 
-/// Simulation, analysis and the twelve points, card by card and service by service.
+/// Returns simulation, analysis and the twelve points, for each card and placement.
 pub fn summary(plane: &[Column], points: &TwelvePoints) -> Sheet {
     let mut rows = Vec::new();
     for (card, (.., name)) in CARDS.iter().enumerate() {
@@ -161,7 +162,7 @@ pub fn summary(plane: &[Column], points: &TwelvePoints) -> Sheet {
     }
 }
 
-/// The lower edges: for each Y the least X of the grid from which on all is sufficient.
+/// Returns the lower edges: for each Y the least X of the grid from which on every X is sufficient.
 pub fn edges(plane: &[Column]) -> Sheet {
     let row = |column: &Column| {
         let mut row =
@@ -197,8 +198,8 @@ pub fn edges(plane: &[Column]) -> Sheet {
     }
 }
 
-/// The whole plane, one row a reservation: for each card and service the class (0 sufficient, 1
-/// marginal, 2 insufficient), and whether it is proven.
+/// Returns the whole plane with a row for each reservation: for each card and placement the class
+/// (0 sufficient, 1 marginal, 2 insufficient), and whether it is proven.
 pub fn whole(plane: &[Column]) -> Sheet {
     let row = |point: &Point| {
         let mut row = vec![

@@ -1,4 +1,4 @@
-//! File transfers, ten of each, per context and reservation: Tables 1 to 3 of the study.
+//! File transfers, ten in each context and reservation: Tables 1 to 3 of the study.
 
 use std::sync::Arc;
 
@@ -17,36 +17,36 @@ use crate::virtual_time::transfer::{Transfer, run};
 /// Transfers of each kind.
 pub const TRANSFERS: u64 = 10;
 
-/// From dialling on, a transfer must be done in this time: six times what it takes in peace.
+/// The time from dialling in which a transfer must be done: six times what it takes undisturbed.
 const PATIENCE: Duration = Duration::from_secs(260);
 
-/// One context, and what the study measured in it.
+/// One context, and the study's measurement in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// What the driver runs as.
+    /// The context of the driver.
     pub context: Context,
-    /// The mean there, in milliseconds, and how many of ten succeeded.
+    /// The study's mean, in milliseconds, and its number of successes out of ten.
     pub study: (Option<u64>, u64),
 }
 
 /// A modem on a card.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// For tables.
+    /// Its name in tables.
     pub name: &'static str,
-    /// Over its table.
+    /// The title of its table.
     pub title: &'static str,
     /// The stem of its file.
     pub file: &'static str,
-    /// As `AT+MS` names it.
+    /// Its name in `AT+MS`.
     pub modulation: &'static str,
-    /// What the card does.
+    /// The behaviour of the card.
     pub card: Card,
     /// Bytes that take some 37 s of an undisturbed call, as the study's 200,000 did.
     pub bytes: usize,
 }
 
-/// What is tried in each context.
+/// The variants tried in each context.
 pub const VARIANTS: [Variant; 3] = [
     Variant {
         name: "V.22bis, latch",
@@ -74,7 +74,7 @@ pub const VARIANTS: [Variant; 3] = [
     },
 ];
 
-/// Table 2 of the study, the thread that cannot dial (§6.2.6), and Table 3.
+/// Returns Table 2 of the study, the thread that cannot dial (§6.2.6), and Table 3.
 pub fn rows() -> Vec<Row> {
     let soft = |text: &str, mean, succeeded| {
         let reservation: Reservation = text.parse().expect("a row of the table");
@@ -101,14 +101,14 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// What became of the transfers of one context.
+/// The results of the transfers in one context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// In the order of [`VARIANTS`], each time by time.
+    /// The results in the order of [`VARIANTS`], each in the order of its transfers.
     pub variants: Vec<Vec<Transferred>>,
 }
 
-/// Makes all transfers, all threads at work; the same whatever their number.
+/// Makes all transfers with all threads. The result does not depend on their number.
 pub fn transfer_all(rows: &[Row], transfers: u64, workers: &Workers) -> Vec<Found> {
     let tasks: Vec<(Row, Variant, u64)> = rows
         .iter()
@@ -124,7 +124,7 @@ pub fn transfer_all(rows: &[Row], transfers: u64, workers: &Workers) -> Vec<Foun
         .collect()
 }
 
-/// Each context meets the same ten files, lines and phases.
+/// Makes one transfer. Each context gets the same ten files, lines and phases.
 fn one(row: &Row, variant: &Variant, at: u64) -> Transferred {
     let mut file = vec![0; variant.bytes];
     ChaCha8Rng::seed_from_u64(at).fill_bytes(&mut file);
@@ -138,7 +138,8 @@ fn one(row: &Row, variant: &Variant, at: u64) -> Transferred {
     })
 }
 
-/// Mean and standard deviation of the transfers that succeeded, to a millisecond; and how many did.
+/// Returns mean and standard deviation of the transfers that succeeded, to a millisecond, and their
+/// number.
 pub fn statistics(transfers: &[Transferred]) -> (Option<Duration>, Option<Duration>, usize) {
     let took: Vec<f64> =
         transfers.iter().filter_map(|one| one.took).map(|took| took.as_secs_f64()).collect();
@@ -153,7 +154,7 @@ pub fn statistics(transfers: &[Transferred]) -> (Option<Duration>, Option<Durati
     )
 }
 
-/// The study's tables beside ours, one for each variant.
+/// Returns the study's tables beside ours, one for each variant.
 pub fn sheets(rows: &[Row], found: &[Found]) -> Vec<Sheet> {
     (0..VARIANTS.len()).map(|variant| sheet(rows, found, variant)).collect()
 }

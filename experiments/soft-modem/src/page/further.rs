@@ -1,9 +1,9 @@
-//! What the study leaves for later.
+//! The section on the study's future work.
 
 use punctual_sweep::page::{Part, Section};
 use punctual_sweep::sheet::Sheet;
 
-/// The section.
+/// Returns the section.
 pub fn section(several: Sheet, together: Sheet, callbacks: Sheet) -> Section {
     let part = |title: &str, sheet| Part { title: title.into(), plots: Vec::new(), sheet };
     Section {

@@ -9,7 +9,7 @@ use crate::map::plane::{CARDS, Column, Grid, least_predicted};
 use crate::map::tables::{TwelvePoints, edges, summary};
 use crate::virtual_time::device::{Card, Device};
 
-/// The section.
+/// Returns the section.
 pub fn section(grid: &Grid, plane: &[Column], points: &TwelvePoints) -> Section {
     let whole = View::whole(grid);
     let mut planes = vec![plot(plane, points, (0, 0), &View::figure_17(grid))];
@@ -60,28 +60,28 @@ pub fn section(grid: &Grid, plane: &[Column], points: &TwelvePoints) -> Section 
     }
 }
 
-/// For drawing only.
+/// Converts to milliseconds, for drawing only.
 fn millis(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 
-/// How much of the plane a plot shows.
+/// The part of the plane that a plot shows.
 struct View {
     grid: Grid,
-    /// In milliseconds.
+    /// The limits of Y and X, in milliseconds.
     longest: f64,
     highest: f64,
-    /// Whether the twelve points have room for their names.
+    /// True if the twelve points have room for their names.
     names: bool,
 }
 
 impl View {
-    /// As much as the study's figure.
+    /// Returns the part in the study's figure.
     fn figure_17(grid: &Grid) -> Self {
         Self { grid: *grid, longest: 22.0, highest: 9.0, names: true }
     }
 
-    /// All periods. Above half of the longest nothing changes but the border goes on.
+    /// Returns all periods. Above half of the longest Y only the border continues.
     fn whole(grid: &Grid) -> Self {
         let longest = millis(grid.longest);
         Self { grid: *grid, longest, highest: longest / 2.0, names: false }
@@ -133,7 +133,7 @@ fn plot(
     }
 }
 
-/// Runs of one class in a column, each one cell.
+/// Returns a cell for each run of one class in a column.
 fn cells(column: &Column, (card, served): (usize, usize), view: &View) -> Vec<Cell> {
     let &View { longest, highest, .. } = view;
     let half = millis(view.grid.step) / 2.0;

@@ -1,7 +1,7 @@
 //! One page with every plot and table of the study.
 //!
 //! - [`map`], [`own`], [`transfers`], [`further`]: in virtual time, the same on every machine.
-//! - [`live`]: of this host and others, from the results that `soft-modem live` left.
+//! - [`live`]: on this host and others, from the results of `soft-modem live`.
 
 pub mod further;
 pub mod live;
@@ -11,7 +11,7 @@ pub mod transfers;
 
 use punctual_sweep::page::{Page, Section};
 
-/// The page of those sections; `notes` say what is not there and why.
+/// Builds the page of those sections; `notes` explain what is missing.
 pub fn page(notes: Vec<String>, sections: Vec<Section>) -> Page {
     Page {
         title: "The soft modem study".into(),

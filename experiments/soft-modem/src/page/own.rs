@@ -1,4 +1,4 @@
-//! The same question for our own modems.
+//! The section on our own modems.
 
 use punctual_model::{Duration, Service};
 use punctual_sweep::page::{Part, Section};
@@ -7,7 +7,7 @@ use punctual_sweep::sheet::{Sheet, Value};
 
 use crate::map::own::{DEVICES, Least, Named, Own};
 
-/// The section.
+/// Returns the section.
 pub fn section(own: &Own) -> Section {
     Section {
         title: "The same for our own modems".into(),
@@ -43,7 +43,7 @@ fn summary(own: &Own) -> Sheet {
         let need = need.div_ceil(u128::from(named.device.period.as_nanos())) as u64;
         let mut row = vec![Value::Text(named.name.into()), Value::Share(Some(need))];
         for curve in [latch, ring] {
-            // A quarter of a CPU, or what it needs and a tenth.
+            // A quarter of a CPU, or the device's need and a tenth.
             let most = (need + need / 10).max(250_000);
             row.push(longest(curve, most));
         }
@@ -91,7 +91,7 @@ fn plot(named: &Named, [latch, ring]: &[Vec<Least>; 2]) -> Plot {
     }
 }
 
-/// For drawing only.
+/// Converts to milliseconds, for drawing only.
 fn millis(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }

@@ -5,7 +5,7 @@ use punctual_sweep::plot::{Axis, Plot, Shape};
 
 use crate::map::transfers::{Found, Row, TRANSFERS, VARIANTS, sheets, statistics};
 
-/// The section.
+/// Returns the section.
 pub fn section(rows: &[Row], found: &[Found]) -> Section {
     let mut tables = sheets(rows, found);
     let first = tables.remove(0);
@@ -47,7 +47,7 @@ pub fn section(rows: &[Row], found: &[Found]) -> Section {
 
 fn successes(rows: &[Row], found: &[Found], variant: usize) -> Plot {
     let name = VARIANTS[variant].name;
-    // Bars stand from the bottom up, and the first is to be at the top.
+    // Bars are drawn from the bottom up, and the first belongs at the top.
     let counts = found.iter().rev().map(|one| statistics(&one.variants[variant]).2 as f64);
     Plot {
         title: format!("Transfers that succeeded, of {TRANSFERS}: {name}"),

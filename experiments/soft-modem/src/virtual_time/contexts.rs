@@ -1,6 +1,6 @@
-//! The contexts of the study, each as a model of when its driver gets the processor.
+//! The contexts of the study, each as a model of the time at which its driver gets the processor.
 //!
-//! | context | when the driver begins |
+//! | context | start of the driver |
 //! |---|---|
 //! | [`Context::Interrupt`] | at the interrupt, exactly |
 //! | [`Context::Deferred`] | up to 50 µs later; once in a hundred, up to 500 µs, the PC 99 limit on queued calls |
@@ -8,8 +8,8 @@
 //! | [`Context::Ordinary`] | up to 100 µs later, once in a hundred 2 ms; with competitors, in its turns only |
 //! | [`Context::Reserved`] | inside a reservation at a fixed place, as late as a real-time thread wakes |
 //!
-//! The numbers are of the size of what Linux does, and the limits are PC 99's (soft modem study,
-//! §6.2); none is measured here. Ordinary threads take turns as
+//! The numbers have the magnitude of Linux's latencies, and the limits are PC 99's (soft modem
+//! study, §6.2); none is measured here. Ordinary threads take turns as
 //! [`crate::virtual_time::service::Turns`] says.
 
 use punctual_model::{Duration, Instant, Reservation};
@@ -19,14 +19,14 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::service::{Turns, WithTurns};
 
-/// Where the driver runs.
+/// The context of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// In the hard interrupt (INT).
     Interrupt,
     /// In a deferred call (DPC).
     Deferred,
-    /// In an ordinary thread (THR 8), beside so many spinning threads.
+    /// In an ordinary thread (THR 8), beside spinning threads.
     Ordinary {
         /// Threads that never sleep.
         competitors: u32,
@@ -37,13 +37,13 @@ pub enum Context {
     Reserved {
         /// X every Y.
         reservation: Reservation,
-        /// Whether it also has an ordinary thread's turns outside.
+        /// True if it also has an ordinary thread's turns outside.
         soft: bool,
     },
 }
 
 impl Context {
-    /// For tables.
+    /// Returns its name in tables.
     pub fn name(self) -> String {
         match self {
             Self::Interrupt => "INT".into(),
@@ -56,7 +56,8 @@ impl Context {
         }
     }
 
-    /// Up to how late it usually begins, and up to how late once in a hundred; in microseconds.
+    /// Returns the range of its usual start delay, and the limit once in a hundred, in
+    /// microseconds.
     fn latencies(self) -> ((u64, u64), u64) {
         match self {
             Self::Interrupt => ((0, 0), 0),
@@ -66,7 +67,7 @@ impl Context {
         }
     }
 
-    /// Draws how late the driver begins, time after time.
+    /// Returns a generator of the driver's start delays.
     pub fn latency(self, seed: u64) -> impl FnMut() -> Duration {
         let ((least, usual), rare) = self.latencies();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -77,7 +78,7 @@ impl Context {
         }
     }
 
-    /// The processor as the driver gets it; others' turns begin at `origin`.
+    /// Returns the processor as the driver gets it; the others' turns begin at `origin`.
     pub fn processor(self, origin: Instant) -> Supplied {
         let turns = Turns { origin, ..Turns::OF_THE_STUDY };
         match self {
@@ -99,11 +100,11 @@ impl Context {
 /// The processor of a context.
 #[derive(Clone, Debug)]
 pub enum Supplied {
-    /// Nothing goes before the driver.
+    /// The driver has the processor at any time.
     Whole,
-    /// In turns with others.
+    /// In turns with other threads.
     Turns(Turns),
-    /// Inside a reservation and nowhere else.
+    /// Only inside a reservation.
     Hard(Periods),
     /// Inside a reservation, and in turns outside.
     Soft(WithTurns<Periods>),

@@ -1,10 +1,10 @@
-//! One call: interrupts come, the driver serves its lines when it has the processor, and what the
-//! card loses is counted.
+//! One call: interrupts come, the driver serves its lines when it has the processor, and the card's
+//! losses are counted.
 //!
 //! The driver is the study's: each interrupt signals its thread once, and for each signal it serves
-//! all lines in order. A line's samples are taken when its turn begins; processor time is charged
-//! by the sample, as [`punctual_modem::demo::replay`] does. [`drive`] is that driver over anything that can be
-//! [`Lines`], [`run`] over lines that are only counted.
+//! all lines in order. A line's samples are taken when its service begins; processor time is
+//! charged by the sample, as [`punctual_modem::demo::replay`] does. [`drive`] is that driver over
+//! any [`Lines`], [`run`] over lines that are only counted.
 
 use punctual_model::{Duration, Instant, Service};
 use punctual_sim::processor::Processor;
@@ -14,52 +14,53 @@ use super::device::{Card, Device};
 /// A call to be simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// When the card starts: its first interrupt comes a period later.
+    /// The start of the card; its first interrupt comes a period later.
     pub start: Instant,
-    /// So many interrupts.
+    /// The number of interrupts.
     pub interrupts: u64,
-    /// More lost samples than this, of a million, end it: it failed.
+    /// The number of lost samples in a million above which the call fails and ends.
     pub give_up_ppm: u64,
-    /// After so many interrupts the processor's service repeats itself, whatever the driver does;
-    /// `None`: nobody knows. A call that comes back to a state it was in without a loss never
-    /// loses anything, and ends there.
+    /// The number of interrupts after which the processor's service repeats, whatever the driver
+    /// does; `None` if unknown. A call that returns to an earlier state without a loss never loses
+    /// a sample, and ends there.
     pub repeats_after: Option<u64>,
 }
 
-/// What became of it.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Samples lost, or answered too late, of all lines.
     pub lost: u64,
     /// Samples that came on all lines in the whole call.
     pub of: u64,
-    /// Whether it was ended because too much was lost; `lost` is then what was lost until then.
+    /// True if the call was ended because too much was lost; `lost` is then the loss until that
+    /// time.
     pub gave_up: bool,
 }
 
 impl Outcome {
-    /// Nothing was lost.
+    /// Returns true if no sample was lost.
     pub fn is_intact(&self) -> bool {
         self.lost == 0
     }
 
-    /// The part lost, in millionths, rounded up.
+    /// Returns the part lost, in millionths, rounded up.
     pub fn lost_ppm(&self) -> u64 {
         (u128::from(self.lost) * 1_000_000).div_ceil(u128::from(self.of.max(1))) as u64
     }
 }
 
-/// What a driver serves.
+/// The lines that a driver serves.
 pub trait Lines {
-    /// The driver turns to `line` at `now`; how many samples it takes. They are what its work is
-    /// charged for.
+    /// Starts the service of `line` at `now` and returns the number of samples taken, which is what
+    /// its work is charged for.
     fn take(&mut self, line: usize, now: Instant) -> u64;
 
-    /// The work for those samples is done: their answer is written.
+    /// Completes the work for those samples: their answer is written.
     fn answer(&mut self, line: usize, samples: u64, now: Instant);
 
-    /// Whether to stop before interrupt `pass` is served; `slept` if the driver had nothing left to
-    /// do before it.
+    /// Returns true to stop before interrupt `pass` is served; `slept` is true if the driver had no
+    /// work left before it.
     fn is_over(&mut self, pass: u64, slept: bool, now: Instant) -> bool;
 }
 
@@ -71,14 +72,14 @@ struct Thread<'a, P> {
 }
 
 impl<P: Processor> Thread<'_, P> {
-    /// Sleeps until then, at least.
+    /// Sleeps until `until`, at least.
     fn sleep_until(&mut self, until: Instant) {
-        // What wakes is told when it sleeps: a reservation may begin anew then.
+        // The processor must know of the sleep: a reservation may begin anew at the wake-up.
         let _ = self.processor.at(self.now, false);
         self.now = self.now.max(until);
     }
 
-    /// Waits for the processor; whether it has it before the end.
+    /// Waits for the processor. Returns true if it comes before the end.
     fn wait(&mut self) -> bool {
         while self.now < self.end {
             let stretch = self.processor.at(self.now, true);
@@ -90,7 +91,7 @@ impl<P: Processor> Thread<'_, P> {
         false
     }
 
-    /// Works; whether that was done before the end.
+    /// Works. Returns true if that was done before the end.
     fn work(&mut self, mut left: Service) -> bool {
         while !left.is_zero() && self.now < self.end {
             let stretch = self.processor.at(self.now, true);
@@ -107,19 +108,19 @@ impl<P: Processor> Thread<'_, P> {
     }
 }
 
-/// The books of a call.
+/// The counters of a call.
 struct Books<'a> {
     device: &'a Device,
     call: Call,
-    /// Of each line, interrupts taken (latch) or samples read (ring).
+    /// For each line, the interrupts taken (latch) or the samples read (ring).
     lines: Vec<u64>,
     lost: u64,
-    /// More than this is too much.
+    /// The largest loss before the call ends.
     most: u64,
-    /// It came round to a state it was in: nothing more can happen.
+    /// True if the call returned to an earlier state: its result is known.
     round: bool,
-    /// For each place in the processor's repetition, the lines as they were when the driver last
-    /// woke there from sleep with nothing lost so far: what they had taken, less what had come.
+    /// For each place in the processor's repetition, the backlog of each line when the driver last
+    /// woke there from sleep without a loss so far.
     seen: Vec<Option<Vec<u64>>>,
 }
 
@@ -132,7 +133,7 @@ impl Books<'_> {
         self.device.position(now.saturating_since(self.call.start))
     }
 
-    /// The driver turns to a line; the samples that it takes.
+    /// Starts the service of a line and returns the number of samples taken.
     fn take_samples(&mut self, line: usize, now: Instant) -> u64 {
         let batch = u64::from(self.device.batch);
         let taken = self.lines[line];
@@ -155,16 +156,16 @@ impl Books<'_> {
         }
     }
 
-    /// The answer to `samples` of a line is written: it must not have been due before.
+    /// Writes the answer to `samples` of a line, and counts the samples for which it is too late.
     fn answer_samples(&mut self, line: usize, samples: u64, now: Instant) {
         if let Card::Ring(capacity) = self.device.card {
-            // Those are played in the slots that they came from, one ring later.
+            // They are played in the slots they came from, one ring later.
             let first = self.lines[line] - samples + u64::from(capacity);
             self.lost += self.samples_by(now).saturating_sub(first).min(samples);
         }
     }
 
-    /// What nobody has taken by the end, and can never be.
+    /// Counts the samples not taken by the end that are lost by then.
     fn close(&mut self) {
         let end = self.call.start + self.device.period * self.call.interrupts;
         let (come, position) = (self.call.interrupts, self.samples_by(end));
@@ -181,7 +182,7 @@ impl Books<'_> {
         }
     }
 
-    /// Whether the driver, waking at interrupt `pass`, was here before in the same state.
+    /// Returns true if the driver, waking at interrupt `pass`, was here before in the same state.
     fn comes_round(&mut self, pass: u64, now: Instant) -> bool {
         let Some(repeats) = self.call.repeats_after.filter(|repeats| *repeats > 0) else {
             return false;
@@ -218,9 +219,9 @@ impl Lines for Books<'_> {
     }
 }
 
-/// Drives `lines` of `device`, whose card starts at `start`, on `processor` for so many interrupts.
-/// A thread that slept is there `latency()` after its interrupt. Returns when it stopped, and
-/// whether it served all interrupts.
+/// Drives `lines` of `device`, whose card starts at `start`, on `processor` for a number of
+/// interrupts. A thread that slept starts `latency()` after its interrupt. Returns the time at
+/// which it stopped, and whether it served all interrupts.
 pub fn drive<P: Processor>(
     device: &Device,
     processor: &mut P,
@@ -258,7 +259,7 @@ pub fn drive<P: Processor>(
     (thread.now, true)
 }
 
-/// Simulates `call` of `device`, its driver on `processor`.
+/// Simulates `call` of `device`, with its driver on `processor`.
 ///
 /// Cost: some tens of nanoseconds for each interrupt and line.
 pub fn run<P: Processor>(device: &Device, processor: &mut P, call: Call) -> Outcome {

@@ -1,6 +1,6 @@
-//! When the driver has the processor.
+//! The times at which the driver has the processor.
 //!
-//! | service | what it stands for |
+//! | service | model of |
 //! |---|---|
 //! | [`punctual_sim::processor::Periods`] | X at a fixed place in every Y: a timetable's slots, "X in every window" |
 //! | [`Bandwidth`] | a hard constant bandwidth server, as early or as late as its promise allows |
@@ -10,12 +10,12 @@ use punctual_model::{Duration, Instant, Reservation};
 use punctual_sim::cbs::{Cbs, Charge};
 use punctual_sim::processor::{Processor, Stretch};
 
-/// When a hard constant bandwidth server serves what it owes.
+/// The placement of a hard constant bandwidth server's service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// As soon as there is budget and work: nothing else wants the CPU.
+    /// As soon as there is budget and work: the CPU is otherwise idle.
     Early,
-    /// So that each budget ends with its deadline: everything else goes first.
+    /// So that each budget ends with its deadline: all other work goes first.
     Late,
 }
 
@@ -26,13 +26,13 @@ pub struct Bandwidth {
     when: When,
     awake: bool,
     throttled: Option<Instant>,
-    /// The instant asked about last, and whether its holder has had the processor since.
+    /// The last instant queried, and whether its holder has had the processor since.
     last: Instant,
     serving: bool,
 }
 
 impl Bandwidth {
-    /// One that has never run.
+    /// Creates a server that has never run.
     pub fn new(reservation: Reservation, when: When) -> Self {
         Self {
             cbs: Cbs::new(reservation),
@@ -62,7 +62,8 @@ impl Processor for Bandwidth {
         }
         match (self.awake, wanted) {
             (true, true) if is_back => self.cbs.replenish(),
-            // While it is throttled, waking changes nothing; nor does its budget come back unasked.
+            // While it is throttled, waking changes nothing, and its budget does not return without
+            // a request.
             (false, true) if self.throttled.is_none() => self.cbs.wake(now),
             _ => {}
         }
@@ -93,33 +94,34 @@ impl Processor for Turns {
 
 /// A soft reservation: outside it, its holder is an ordinary thread that takes turns with others.
 ///
-/// Each round, everybody has one slice by the clock; the last is the holder's. A model: right about
-/// the share and the gap between two turns, and blind to who slept how long.
+/// In each round every thread has one slice by the clock, and the holder's is the last. The model
+/// is right about the share and about the gap between two turns, but ignores how long a thread
+/// slept.
 #[derive(Clone, Debug)]
 pub struct WithTurns<P> {
     reserved: P,
     turns: Turns,
 }
 
-/// Who shares the time outside reservations.
+/// The sharing of the time outside reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     /// Threads beside the holder that never sleep.
     pub competitors: u32,
-    /// How long each runs before the next.
+    /// The slice of each thread.
     pub slice: Duration,
-    /// When a round begins.
+    /// The beginning of a round.
     pub origin: Instant,
 }
 
 impl Turns {
     /// One spinning competitor under Windows 2000 with long quanta: twelve ticks of 10 ms. The
-    /// study has one such competitor and says nothing of quanta; this is the length with which an
-    /// ordinary thread fares as its Figure 7 shows.
+    /// study has one such competitor and does not mention quanta; with this length an ordinary
+    /// thread fares as in its Figure 7.
     pub const OF_THE_STUDY: Self =
         Self { competitors: 1, slice: Duration::from_millis(120), origin: Instant::ZERO };
 
-    /// Whether it is the holder's turn, and until when.
+    /// Returns whether the holder has the processor, and until when.
     pub fn stretch(&self, now: Instant) -> Stretch {
         let round = self.slice * (u64::from(self.competitors) + 1);
         let offset = now.saturating_since(self.origin) % round;
@@ -130,7 +132,7 @@ impl Turns {
 }
 
 impl<P> WithTurns<P> {
-    /// `reserved`, and turns outside.
+    /// Combines `reserved` with turns outside.
     pub fn new(reserved: P, turns: Turns) -> Self {
         Self { reserved, turns }
     }

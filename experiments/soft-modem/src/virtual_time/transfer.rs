@@ -1,5 +1,5 @@
-//! A file over a whole call in virtual time: [`crate::call`], served by a driver in a context of the
-//! study.
+//! A file over a whole call in virtual time: [`crate::call`], served by a driver in a context of
+//! the study.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use super::device::{Card, Device};
 use super::driver::{Lines, drive};
 use crate::call::{Call, Job, Transferred};
 
-/// A transfer to be tried.
+/// The parameters of a transfer.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// What the driver runs as.
+    /// The context of the driver.
     pub context: Context,
-    /// What the card does with samples that wait.
+    /// The card's treatment of samples that wait.
     pub card: Card,
     /// The modulation, as `AT+MS` names it.
     pub modulation: &'static str,
-    /// The bytes.
+    /// The bytes to transfer.
     pub file: Arc<[u8]>,
-    /// Draws noise, phases and latencies.
+    /// The seed of noise, phases and latencies.
     pub seed: u64,
-    /// Counted from dialling, the whole must be done in this time.
+    /// The time from dialling within which the transfer must be done.
     pub patience: Duration,
 }
 
 /// Processor time for a batch: the study's modem (§6.6). Ours needs a few microseconds.
 const WORK: Service = Service::from_micros(1_840);
 
-/// Dials, connects, and carries the file.
+/// Dials, connects, and transfers the file.
 pub fn run(transfer: &Transfer) -> Transferred {
     let mut seeds = ChaCha8Rng::seed_from_u64(transfer.seed);
-    // Where in the reservation's period, and among others' turns, interrupts come.
+    // The phases of interrupts in the reservation's period and in the others' turns.
     let start = Instant::from_nanos(seeds.next_u64() % 1_000_000_000);
     let origin = Instant::from_nanos(seeds.next_u64() % 1_000_000_000);
     let device = Device {
@@ -53,7 +53,7 @@ pub fn run(transfer: &Transfer) -> Transferred {
         file: Arc::clone(&transfer.file),
         seed: seeds.next_u64(),
     };
-    // Work is charged, so that it need not be repeated.
+    // The work is charged instead of repeated by echoes.
     let mut call = Call::new(&job, start, Vec::new());
     let latency = transfer.context.latency(seeds.next_u64());
     let mut processor = transfer.context.processor(origin);

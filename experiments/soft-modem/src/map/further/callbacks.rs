@@ -5,8 +5,8 @@ use punctual_sweep::sheet::{Sheet, Value};
 use crate::map::judge::LENGTH;
 use crate::virtual_time::device::{Card, Device};
 
-/// How late a 1 ms callback at top priority begins while modems work in interrupt context on its
-/// CPU; anywhere else, and below it, they do not touch it.
+/// Returns the start delay of a 1 ms callback at top priority while modems work in interrupt
+/// context on its CPU. On another CPU, or at a priority below the callback, they do not delay it.
 pub fn callbacks() -> Sheet {
     let quantile = |sorted: &[u64], percent: usize| {
         Value::Time(sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied())
@@ -44,11 +44,13 @@ pub fn callbacks() -> Sheet {
     }
 }
 
-/// From release to beginning of each callback of a call, with `modems` served in each interrupt.
+/// Computes the delay from release to start of each callback of a call, with `modems` served in
+/// each interrupt.
 fn lateness(modems: u64) -> Vec<u64> {
     let modem = Device::of_the_study(Card::Latch);
     let (period, work) = (modem.period.as_nanos(), modem.work.as_nanos() * modems);
-    // Off the millisecond by a little that is no part of the period, so that all phases occur.
+    // Shifted from the millisecond by an amount that does not divide the period, so that all phases
+    // occur.
     let releases = (0..LENGTH.as_nanos() / 1_000_000).map(|at| at * 1_000_000 + at * 317 % 500_000);
     releases.map(|release| work.saturating_sub(release % period)).collect()
 }

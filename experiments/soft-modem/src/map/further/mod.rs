@@ -1,5 +1,5 @@
-//! What the study leaves for later (§7): several modems on one driver, a modem and an audio player
-//! each reserved, two CPUs.
+//! The study's future work (§7): several modems on one driver, a modem and an audio player each
+//! reserved, two CPUs.
 
 mod callbacks;
 mod several;

@@ -7,19 +7,19 @@ use punctual_sweep::workers::Workers;
 use crate::map::own::{Least, least};
 use crate::virtual_time::device::{Card, Device, RING};
 
-/// The most modems that are tried on one driver: seven need more than a CPU.
+/// The largest number of modems tried on one driver: seven need more than a CPU.
 const MOST_MODEMS: u32 = 7;
 
 /// The periods tried for a driver of several modems.
 const PERIODS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(8)];
 
-/// For each number of modems, card and period, the least X.
+/// The least X for each number of modems, card and period.
 pub struct Several {
     found: Vec<(u32, [[Least; 2]; 2])>,
 }
 
 impl Several {
-    /// Searches, all threads at work.
+    /// Searches with all threads.
     pub fn search(workers: &Workers) -> Self {
         let counts: Vec<u32> = (1..=MOST_MODEMS).collect();
         let found = workers.map("several modems", &counts, |&lines| {
@@ -30,7 +30,7 @@ impl Several {
         Self { found }
     }
 
-    /// One row for each number of modems.
+    /// Returns a row for each number of modems.
     pub fn sheet(&self) -> Sheet {
         let row = |(lines, cards): &(u32, [[Least; 2]; 2])| {
             let work = Device::of_the_study(Card::Latch);

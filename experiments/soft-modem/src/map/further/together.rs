@@ -11,12 +11,12 @@ use crate::virtual_time::device::{Card, Device};
 use crate::virtual_time::driver::{Call, Outcome, run};
 use crate::virtual_time::service::Turns;
 
-/// Something with a device to serve.
+/// A client with a device to serve.
 #[derive(Clone, Debug)]
 struct Client {
     name: &'static str,
     device: Device,
-    /// What it asks for; `None`: an ordinary thread.
+    /// Its reservation; `None` for an ordinary thread.
     reservation: Option<Reservation>,
 }
 
@@ -28,7 +28,8 @@ fn modem(text: &str) -> Client {
     Client { name: "modem", device: Device::of_the_study(Card::Latch), reservation: reserved(text) }
 }
 
-/// A player that fills two buffers of 20 ms in turn: one not begun before the next is heard.
+/// A player that fills two buffers of 20 ms in turn: a buffer not begun before the next interrupt
+/// is audibly lost.
 fn audio(text: &str) -> Client {
     let device = Device {
         period: Duration::from_millis(20),
@@ -65,15 +66,16 @@ fn cases() -> Vec<(&'static str, usize, Vec<Client>)> {
     ]
 }
 
-/// Reservations with a place.
+/// Reservations and their CPUs.
 struct Placed {
-    /// One for each CPU that is used.
+    /// One table for each CPU in use.
     tables: Vec<Built>,
-    /// Of each reserved client: its CPU, and which owner it is there.
+    /// The CPU of each reserved client, and its owner number there.
     places: Vec<(usize, u32)>,
 }
 
-/// Puts each client on the first CPU that has room for it. If none has: why the last has not.
+/// Puts each client on the first CPU that has room for it. If none has, returns the refusal of the
+/// last.
 fn place(clients: &[Client], cpus: usize) -> Result<Placed, String> {
     let mut lists: Vec<Vec<Reservation>> = vec![Vec::new(); cpus];
     let mut places = Vec::new();
@@ -92,7 +94,7 @@ fn place(clients: &[Client], cpus: usize) -> Result<Placed, String> {
     Ok(Placed { tables: built.collect::<Result<_, _>>()?, places })
 }
 
-/// Ten calls of one client, interrupts meeting its slots elsewhere each time.
+/// Runs ten calls of one client, with interrupts at a different phase to its slots each time.
 fn calls(client: &Client, run_once: impl Fn(Call) -> Outcome) -> (usize, u64) {
     let period = client.device.period;
     let outcomes: Vec<Outcome> = (0..CALLS)
@@ -109,7 +111,7 @@ fn calls(client: &Client, run_once: impl Fn(Call) -> Outcome) -> (usize, u64) {
     (intact, outcomes.iter().map(Outcome::lost_ppm).max().unwrap_or(0))
 }
 
-/// Clients beside each other, on one CPU and on two.
+/// Simulates clients beside each other, on one CPU and on two.
 pub fn together() -> Sheet {
     let mut rows = Vec::new();
     for (case, cpus, clients) in cases() {
@@ -164,7 +166,7 @@ pub fn together() -> Sheet {
                 Value::Text(format!("{intact} of {CALLS}")),
                 Value::Share(Some(lost)),
             ]);
-            // Clients that are alike, fare alike and share a CPU are one row.
+            // Equal clients with equal results on one CPU share a row.
             if !told.contains(&row) {
                 told.push(row);
             }

@@ -1,5 +1,5 @@
-//! What `soft-modem live` left of the library's modems, and `soft-modem transfers` of files:
-//! `library.json`, `transfers.csv` and `transfers.txt` of a folder.
+//! The results of `soft-modem live` for the library's modems, and of `soft-modem transfers` for
+//! files: `library.json`, `transfers.csv` and `transfers.txt` of a folder.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::live::library::report::Report;
 use crate::live::library::tables;
 use crate::live::transfers::kept::{self, Row};
 
-/// The sections of one folder, and notes for what is there and cannot be read.
+/// Returns the sections of one folder, and notes on files that cannot be read.
 pub(super) fn sections(name: &str, place: &Path) -> (Vec<Section>, Vec<String>) {
     let (mut sections, mut notes) = (Vec::new(), Vec::new());
     let mut add = |file: &str, section: Result<Section, String>| match section {
@@ -78,7 +78,8 @@ fn of_transfers(name: &str, rows: &[Row], said: &str) -> Section {
     }
 }
 
-/// What was said of the machine, a paragraph for each run: each begins with the kernel.
+/// Splits the description of the machine into a paragraph for each run, which begins with the
+/// kernel.
 fn pieces(said: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for line in said.lines() {
@@ -93,11 +94,11 @@ fn pieces(said: &str) -> Vec<String> {
     pieces
 }
 
-/// One bar for each context.
+/// Draws one bar for each context.
 fn successes(modem: &str, rows: &[Row]) -> Option<Plot> {
     let own: Vec<Row> = rows.iter().filter(|row| row.modem == modem).cloned().collect();
     let mut sheet = kept::sheet(&own);
-    // Bars stand from the bottom up, and the first is to be at the top.
+    // Bars are drawn from the bottom up, and the first belongs at the top.
     sheet.rows.reverse();
     let column = |key: &str| sheet.columns.iter().position(|(one, _)| *one == key);
     let (context, calls, succeeded) = (column("context")?, column("calls")?, column("succeeded")?);

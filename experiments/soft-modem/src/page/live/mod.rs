@@ -1,5 +1,5 @@
-//! What `soft-modem live` left: `live.json` and `services.csv` of a folder for each run; and what else
-//! is there ([`library`]).
+//! The results of `soft-modem live`: `live.json` and `services.csv` of a folder for each run, and
+//! its other files ([`library`]).
 
 mod library;
 mod plots;
@@ -13,7 +13,7 @@ use punctual_sweep::plot::Plot;
 
 use crate::live::report::Report;
 
-/// One run with the folder it was found in.
+/// One run with its folder.
 struct Run {
     name: String,
     report: Report,
@@ -29,8 +29,8 @@ struct Service {
     pending: u64,
 }
 
-/// The sections of all runs below `folder`, at most two levels deep, in the order of their names; and a
-/// note for what is there and cannot be read.
+/// Returns the sections of all runs below `folder`, at most two levels deep, in the order of their
+/// names, and notes on files that cannot be read.
 pub fn find(folder: &Path) -> (Vec<Section>, Vec<String>) {
     let (mut sections, mut notes) = (Vec::new(), Vec::new());
     for place in folders(folder) {
@@ -116,7 +116,7 @@ fn services(from: impl io::Read) -> Result<Vec<Service>, String> {
     Ok(services)
 }
 
-/// The section of one run.
+/// Returns the section of one run.
 fn section(run: &Run) -> Section {
     let report = &run.report;
     let mut about = vec![

@@ -5,17 +5,17 @@ use punctual_sweep::plot::{Axis, Line, MOST_LINES, Plot, Shape};
 use super::{Run, Service};
 use crate::live::report::{BUCKET_NS, ContextReport, Report, pc99};
 
-/// For drawing only.
+/// Converts to milliseconds, for drawing only.
 fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// The highest of `heights` that is drawn: what goes beyond is cut there.
+/// Returns the top of the drawing for `heights`; higher points are cut off there.
 fn top(heights: impl Iterator<Item = f64>, at_least: f64, at_most: f64) -> f64 {
     (heights.fold(at_least, f64::max) * 1.05).min(at_most)
 }
 
-/// Interrupt periods and elapsed times of one context (Figures 1, 2, 4, 8, 9, 15).
+/// Draws interrupt periods and elapsed times of one context (Figures 1, 2, 4, 8, 9, 15).
 pub(super) fn services(run: &Run, context: &ContextReport) -> Option<Plot> {
     const HIGHEST_MS: f64 = 30.0;
     let own = || run.services.iter().filter(|service| service.context == context.context);
@@ -56,7 +56,7 @@ pub(super) fn services(run: &Run, context: &ContextReport) -> Option<Plot> {
     })
 }
 
-/// Samples pending after each service (Figures 5 to 7, 14).
+/// Draws the samples pending after each service (Figures 5 to 7, 14).
 pub(super) fn pending(run: &Run) -> Option<Plot> {
     const RING: f64 = 512.0;
     let contexts = run.report.contexts.iter().filter(|context| context.driver.is_some());
@@ -81,8 +81,8 @@ pub(super) fn pending(run: &Run) -> Option<Plot> {
     })
 }
 
-/// What a 1 ms callback saw (Figures 10 to 13, 16): not as the study's histograms, seven of which hide
-/// each other, but summed up from the longest.
+/// Draws the gaps of a 1 ms callback (Figures 10 to 13, 16): not as the study's histograms, seven
+/// of which would hide each other, but summed up from the longest.
 pub(super) fn gaps(report: &Report) -> Option<Plot> {
     const LONGEST_MS: f64 = 6.0;
     let with = report.contexts.iter().filter(|context| !context.gaps.is_empty());
@@ -119,7 +119,7 @@ pub(super) fn gaps(report: &Report) -> Option<Plot> {
     })
 }
 
-/// A count as a power of ten; none and one are at the bottom.
+/// Returns a count as a power of ten; zero and one are at the bottom.
 fn height(count: u64) -> f64 {
     (count.max(1) as f64).log10()
 }

@@ -5,7 +5,7 @@ use punctual_sweep::sheet::{Sheet, Value};
 use crate::live::library::tables::whole;
 use crate::live::report::{ContextReport, Quantiles, Report};
 
-/// In microseconds: more is noise.
+/// Rounds to microseconds: more digits are noise.
 fn time(of: Option<Quantiles>, which: fn(Quantiles) -> u64) -> Value {
     whole(of.map(|q| (which(q) + 500) / 1_000))
 }

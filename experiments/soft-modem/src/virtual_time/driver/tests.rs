@@ -1,4 +1,4 @@
-//! Against a driver that is moved nanosecond by nanosecond, and against the real card.
+//! Compares the driver with one that is advanced nanosecond by nanosecond, and with the real card.
 
 use super::*;
 use punctual_model::Reservation;
@@ -15,8 +15,8 @@ fn call(start: u64, interrupts: u64) -> Call {
     Call { start: ns(start), interrupts, give_up_ppm: 1_000_000, repeats_after: None }
 }
 
-/// The same, one nanosecond after the other. The processor is there in the first `budget` of each
-/// `period`.
+/// Computes the same loss one nanosecond after the other. The processor is available in the first
+/// `budget` of each `period`.
 fn slowly(device: &Device, budget: u64, period: u64, call: Call) -> u64 {
     let (p, batch, lines) =
         (device.period.as_nanos(), u64::from(device.batch), device.lines as usize);
@@ -75,8 +75,8 @@ fn slowly(device: &Device, budget: u64, period: u64, call: Call) -> u64 {
             left -= 1;
         }
     }
-    // The last interrupt comes at the end, and finds what is still flagged; an answer just made is
-    // written.
+    // The last interrupt comes at the end and finds the lines that are still flagged; an answer
+    // just completed is written.
     let position = (end - start) * batch / p;
     if let (0, Card::Ring(capacity)) = (left, device.card) {
         let last = read.get(line).copied().unwrap_or(0);
@@ -127,7 +127,7 @@ fn calls_lose_what_they_lose_nanosecond_by_nanosecond() {
         } else {
             broken += 1
         };
-        // Whether it comes round to a state it was in makes no difference to what is lost.
+        // Detecting a repeated state does not change the loss.
         let common = (1..=y).rev().find(|d| y % d == 0 && period % d == 0).expect("1 divides");
         let known = Call { repeats_after: Some(y / common), ..call };
         let mut periods = Periods::new(reservation, Instant::ZERO, Place::Early);
@@ -176,7 +176,7 @@ fn the_ring_is_the_real_cards() {
             now += rng.next_u64() % 80_000_000;
             card.write(ns(now), &samples[..read]);
             books.answer(0, read as u64, ns(now));
-            // The card counts as stale also the answers to what it lost.
+            // The card also counts the answers to its lost samples as stale.
             let real = card.stats();
             assert_eq!(books.lost, real.stale_samples, "seed {seed}: {real:?}");
         }
@@ -192,7 +192,7 @@ fn a_whole_processor_loses_nothing_and_too_small_a_one_is_given_up() {
         let half: Reservation = "920us/12500us".parse().expect("valid");
         let mut periods = Periods::new(half, Instant::ZERO, Place::Early);
         let lost = run(&device, &mut periods, call(7, 2_960));
-        // Half of what comes to the latch; of a ring that is full, most answers are late, too.
+        // The latch loses half of the samples; with a full ring, most answers are late, too.
         let least = if card == Card::Latch { 480_000..510_000 } else { 480_000..1_000_000 };
         assert!(least.contains(&lost.lost_ppm()), "{lost:?}");
         let mut periods = Periods::new(half, Instant::ZERO, Place::Early);

@@ -1,4 +1,5 @@
-//! Servers against the thread's view of the same reservation, turns against a look at each instant.
+//! Compares servers with the thread's view of the same reservation, and turns with a check of each
+//! instant.
 
 use super::*;
 use punctual_model::Service;
@@ -11,7 +12,7 @@ fn ns(n: u64) -> Instant {
     Instant::from_nanos(n)
 }
 
-/// Sleeps and works on a processor, as [`Cpu`] does; when each work was done.
+/// Sleeps and works on a processor, as [`Cpu`] does. Returns the times at which each work was done.
 fn done_at(bandwidth: &mut Bandwidth, jobs: &[(u64, u64)]) -> Vec<Instant> {
     let mut now = ns(0);
     let mut done = Vec::new();
@@ -56,7 +57,7 @@ fn servers_end_work_when_the_simulated_cpu_does() {
             let expected: Vec<Instant> = jobs
                 .iter()
                 .map(|&(wake, work)| {
-                    // A thread that is behind does not sleep.
+                    // A late thread does not sleep.
                     cpu.sleep_until(ns(wake));
                     cpu.run(Service::from_nanos(work));
                     cpu.now()

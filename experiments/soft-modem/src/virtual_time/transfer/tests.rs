@@ -1,4 +1,4 @@
-//! Calls that must succeed, must fail, and must be the same again.
+//! Calls that must succeed, calls that must fail, and repeated calls that must be equal.
 
 use super::*;
 use punctual_model::Reservation;
