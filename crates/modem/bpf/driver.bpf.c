@@ -5,16 +5,16 @@
  * `interrupt` runs on a perf software clock, whose hrtimer expires in hard interrupt context;
  * `softirq` runs when a bpf_timer expires. Both serve all lines and write one record.
  *
- * The kernel checks that this is safe. That it ends soon is ours: lines × passes bound it.
+ * The kernel checks that this is safe. We ensure that it ends soon: lines × passes bound it.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
 /*
- * Asks the kernel whether to go on: the instruction that the kernel's documentation calls may_goto
- * jumps when its budget of some millions is used up. Written as bytes, as compilers before clang 19
- * do not know it: code 0xe5, no registers, 16 bits of distance in instructions from the next one,
- * 32 of zero. The assembler of clang 14 cannot place a difference of 16 bits: hence the odd sizes.
+ * Checks whether the kernel allows the loop to continue: the instruction may_goto jumps when its
+ * budget of some millions is used up. It is written as bytes, because compilers before clang 19 do
+ * not know it: code 0xe5, no registers, 16 bits of distance in instructions from the next one,
+ * 32 of zero. The assembler of clang 14 cannot emit a 16-bit difference: hence the odd sizes.
  */
 #define LINE_MAY_LOOP                                                                              \
 	({                                                                                         \
@@ -34,7 +34,7 @@
 		more;                                                                              \
 	})
 
-/* Global, so that the kernel checks it once, by itself. */
+/* Global, so that the kernel checks it once, separately. */
 #define LINE_PART __attribute__((noinline))
 
 #include "../core/line.h"
@@ -46,7 +46,7 @@
 /* EBUSY, errno(3). */
 #define BUSY 16
 
-/* The timer has a map of its own: one that user space maps cannot hold it. */
+/* The timer has a map of its own: a map that user space can mmap cannot hold it. */
 struct alarm {
 	struct bpf_timer timer;
 };
@@ -122,7 +122,7 @@ static __always_inline void serve(struct control *control, u64 due)
 	record->lines = control->lines;
 	bpf_loop(record->lines, serve_one, &round, 0);
 	record->end = bpf_ktime_get_ns();
-	/* A full barrier: who sees the count sees the record. */
+	/* A full barrier: a reader that sees the count sees the record. */
 	__sync_fetch_and_add(&control->services, 1);
 }
 
@@ -168,7 +168,7 @@ int start_softirq(void *ctx)
 	if (!control || !alarm)
 		return 1;
 	done = bpf_timer_init(&alarm->timer, &alarms, CLOCK_MONOTONIC);
-	/* The timer of an earlier call is as good. */
+	/* A timer left by an earlier call works as well. */
 	if (!done || done == -BUSY)
 		done = bpf_timer_set_callback(&alarm->timer, softirq);
 	if (!done)
@@ -177,7 +177,7 @@ int start_softirq(void *ctx)
 	return done ? 1 : 0;
 }
 
-/* One service at `control->position`, for who wants to compare. */
+/* Runs one service at `control->position`, for comparisons. */
 SEC("syscall")
 int serve_once(void *ctx)
 {
@@ -195,5 +195,5 @@ int serve_once(void *ctx)
 	return 0;
 }
 
-/* The kernel lets nothing else call the timer's functions. All of this may also be had as MIT. */
+/* Only GPL-compatible programs may call the timer's functions; MIT is available as well. */
 char terms[] SEC("license") = "Dual MIT/GPL";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
  * A V.21 modem (ITU-T V.21: 300 bit/s, frequency shift) in integers, written once for three places:
- * a thread, a softirq and a hard interrupt. A machine that checks programs before it runs them (BPF)
- * takes this only without floating point, signed division, recursion and unbounded loops.
+ * a thread, a softirq and a hard interrupt. BPF checks programs before it runs them, and accepts
+ * no floating point, signed division, recursion or unbounded loops.
  *
- * A function here handles one sample; all state is in structs that the caller owns, and every index
+ * A function here handles one sample. All state is in structs that the caller owns, and every index
  * is masked, so that no content of the memory can lead outside it.
  */
 #ifndef PUNCTUAL_FSK_H
@@ -25,7 +25,7 @@ typedef __INT64_TYPE__ s64;
 /* A frequency at 8000 samples a second as the step of a 32-bit phase, rounded. */
 #define FSK_STEP(hertz) ((u32)((((u64)(hertz) << 32) + 4000) / 8000))
 
-/* One bit at 300 bit/s, likewise; 26.67 samples, over which the tones are summed. */
+/* The step of one bit at 300 bit/s; a bit has 26.67 samples, over which the tones are summed. */
 #define FSK_BIT_STEP FSK_STEP(300)
 #define FSK_BIT_SAMPLES 27
 
@@ -34,13 +34,13 @@ typedef __INT64_TYPE__ s64;
 #define FSK_BYTES 64
 
 /*
- * The energy at which a carrier is taken for one, and for lost: some 48 and 51 dB below full scale.
+ * The energies at which a carrier is detected and lost: some 48 and 51 dB below full scale.
  * A tone of amplitude a sums to 27/2 · a · 2^14 / 2^6 in each of two quadratures at most.
  */
 #define FSK_HEARD (128LL * 128 * 3456 * 3456)
 #define FSK_LOST (90LL * 90 * 3456 * 3456)
 
-/* Peak of what is sent: 12 dB below full scale. */
+/* The peak of the signal sent: 12 dB below full scale. */
 #define FSK_LEVEL 8192
 
 struct fsk_queue {
@@ -54,9 +54,9 @@ struct fsk_tx {
 	u32 mark;
 	u32 space;
 	u32 bit_phase;
-	/* What is being sent. */
+	/* The bit being sent. */
 	u32 bit;
-	/* The bits of the character at hand, the next one lowest, and how many. */
+	/* The remaining bits of the current character, the next one lowest, and their number. */
 	u32 bits;
 	u32 left;
 	struct fsk_queue queue;
@@ -82,7 +82,7 @@ struct fsk_rx {
 	u32 character;
 	u32 carrier;
 	u32 framing_errors;
-	/* Energy of the mark less that of the space: above zero is a mark. */
+	/* The energy of the mark minus that of the space: positive for a mark. */
 	s64 soft;
 	struct fsk_mixed sum;
 	struct fsk_mixed slots[FSK_SLOTS];
@@ -91,12 +91,12 @@ struct fsk_rx {
 
 struct fsk {
 	struct fsk_tx tx;
-	/* Said, so that every byte is somebody's. */
+	/* Explicit, so that there is no padding. */
 	u32 unused;
 	struct fsk_rx rx;
 };
 
-/* A byte that finds the queue full is not taken. */
+/* Queues a byte; returns 0 if the queue is full. */
 FSK_INLINE u32 fsk_put(struct fsk_queue *queue, u8 byte)
 {
 	if (queue->written - queue->read >= FSK_BYTES)
@@ -106,7 +106,7 @@ FSK_INLINE u32 fsk_put(struct fsk_queue *queue, u8 byte)
 	return 1;
 }
 
-/* The byte that waits longest, or -1. */
+/* Returns the byte that has waited longest, or -1. */
 FSK_INLINE s32 fsk_take(struct fsk_queue *queue)
 {
 	u32 read = queue->read;
@@ -117,7 +117,7 @@ FSK_INLINE s32 fsk_take(struct fsk_queue *queue)
 	return queue->bytes[read & (FSK_BYTES - 1)];
 }
 
-/* Sine of a 32-bit phase, in 1/2^14. */
+/* Returns the sine of a 32-bit phase, in 1/2^14. */
 FSK_INLINE s64 fsk_sine(u32 phase)
 {
 	return fsk_sines[(phase >> 24) & 255];
@@ -128,7 +128,7 @@ FSK_INLINE s64 fsk_cosine(u32 phase)
 	return fsk_sine(phase + (1U << 30));
 }
 
-/* The next bit: of the character at hand, of the next byte, or the mark of an idle line. */
+/* Returns the next bit: of the current character, of the next byte, or the mark of an idle line. */
 FSK_INLINE u32 fsk_next_bit(struct fsk_tx *tx)
 {
 	u32 bit;
@@ -148,7 +148,7 @@ FSK_INLINE u32 fsk_next_bit(struct fsk_tx *tx)
 	return bit;
 }
 
-/* The next sample to be played. */
+/* Returns the next sample to be played. */
 FSK_INLINE s16 fsk_speak(struct fsk_tx *tx)
 {
 	u32 before = tx->bit_phase;
@@ -160,13 +160,13 @@ FSK_INLINE s16 fsk_speak(struct fsk_tx *tx)
 	return (s16)((fsk_sine(tx->phase) * FSK_LEVEL) >> 14);
 }
 
-/* One moment at which a bit is to be read; `mark` is what it is. */
+/* Takes one received bit: 1 for a mark. */
 FSK_INLINE void fsk_read_bit(struct fsk_rx *rx, u32 mark)
 {
 	u32 place = rx->place;
 
 	if (place == 1) {
-		/* Half a bit after a falling edge it must still be a space, or it was a click. */
+		/* Half a bit after a falling edge it must still be a space; otherwise it was a click. */
 		rx->place = mark ? 0 : 2;
 		rx->character = 0;
 	} else if (place < 10) {
@@ -181,7 +181,7 @@ FSK_INLINE void fsk_read_bit(struct fsk_rx *rx, u32 mark)
 	}
 }
 
-/* The calling end sends on the lower channel, the answering end on the upper one. */
+/* Initialises a modem. The calling end sends on the lower channel, the answering end on the upper. */
 FSK_INLINE void fsk_begin(struct fsk *fsk, u32 calls)
 {
 	__builtin_memset(fsk, 0, sizeof(*fsk));
@@ -192,7 +192,7 @@ FSK_INLINE void fsk_begin(struct fsk *fsk, u32 calls)
 	fsk->tx.bit = 1;
 }
 
-/* One sample from the line. */
+/* Takes one sample from the line. */
 FSK_INLINE void fsk_hear(struct fsk_rx *rx, s16 sample)
 {
 	struct fsk_mixed *into = &rx->slots[rx->heard & (FSK_SLOTS - 1)];

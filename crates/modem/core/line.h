@@ -2,12 +2,12 @@
 /*
  * A line: a card with rings of 512 samples, a modem on it, and the service of one interrupt.
  *
- * The card is that of `card.rs`: its position follows from the clock alone, and what the driver does
- * not take before a ring is full is lost. What the line says is a recording, so that the far end and
- * the line cost the driver a copy and nothing else.
+ * The card is that of `card.rs`: its position follows from the clock alone, and samples that the
+ * driver does not take before the ring is full are lost. The far end is a recording, so that it and
+ * the line cost the driver only a copy.
  *
- * LINE_MAY_LOOP: whether a loop may go on; a place that checks programs wants to be asked.
- * LINE_PART: how a function is declared that is to be checked by itself.
+ * LINE_MAY_LOOP: true if a loop may continue; BPF requires the check.
+ * LINE_PART: the declaration of a function that BPF should check separately.
  */
 #ifndef PUNCTUAL_LINE_H
 #define PUNCTUAL_LINE_H
@@ -17,7 +17,7 @@
 #define LINE_RING 512
 #define LINE_NANOS_PER_SAMPLE 125000
 
-/* Samples of a recording: 32.8 s; it goes round. A power of two, for the mask. */
+/* Samples of a recording: 32.8 s; it repeats. A power of two, for the mask. */
 #define RECORDING_SAMPLES (1 << 18)
 
 struct recording {
@@ -29,17 +29,17 @@ struct line {
 	u64 read;
 	u64 lost;
 	u64 stale;
-	/* Where in the recording this line began. */
+	/* The position in the recording at which this line began. */
 	u32 offset;
 	u32 overruns;
 	u32 most_pending;
-	/* The bytes received count upwards: those that did, those that did not, the next one. */
+	/* Received bytes that counted upwards, those that did not, and the next one expected. */
 	u32 good;
 	u32 bad;
 	u32 expected;
-	/* The next byte to send: they count upwards too. */
+	/* The next byte to send; these bytes count upwards too. */
 	u32 said;
-	/* What repeated passes said, so that none of them is for nothing. */
+	/* The output of repeated passes, so that the compiler cannot drop them. */
 	u32 scratch_sum;
 	struct fsk modem;
 	/* Repeated passes work on a modem of their own. */
@@ -48,30 +48,30 @@ struct line {
 	s16 tx[LINE_RING];
 };
 
-/* What is asked of a driver, and what it counted: shared with who asks. */
+/* The parameters and counters of a driver, shared with user space. */
 struct control {
-	/* When sample 0 begins, in ns of the monotonic clock. */
+	/* The beginning of sample 0, in ns of the monotonic clock. */
 	u64 start;
-	/* Softirq: when the next service is due, and how often. */
+	/* Softirq: the due time of the next service, and the period. */
 	u64 due;
 	u64 period;
-	/* For a service that is asked for and not due: the card's position. */
+	/* The card's position for a service on request. */
 	u64 position;
-	/* How often the work of a sample is done: once, and this often less one on scratch state. */
+	/* The number of times a sample is processed: once, and this minus one on scratch state. */
 	u32 passes;
 	u32 lines;
 	u32 stop;
-	/* Records written, wrapped or not. */
+	/* Records written, including overwritten ones. */
 	u32 services;
-	/* What the starter of the timer was told by the kernel. */
+	/* The kernel's result when the timer was started. */
 	s64 started;
-	/* Re-arming that the kernel refused. */
+	/* The kernel's error when it refused to arm the timer again. */
 	s64 refused;
 };
 
 /* One service. */
 struct record {
-	/* Zero where nobody knows: the phase of a perf event is not told. */
+	/* Zero if unknown: the phase of a perf event is not available. */
 	u64 due;
 	u64 begin;
 	u64 end;
@@ -81,7 +81,7 @@ struct record {
 
 #define RECORDS (1 << 14)
 
-/* The position of a card that began at `start`. */
+/* Returns the position of a card that began at `start`. */
 FSK_INLINE u64 line_position(u64 start, u64 now)
 {
 	return now > start ? (now - start) / LINE_NANOS_PER_SAMPLE : 0;
@@ -96,11 +96,11 @@ FSK_INLINE void line_begin(struct line *line, u32 offset)
 }
 
 /*
- * Loops count down from what the checking machine does not know: counting up from zero, it would look
- * at each round by itself.
+ * Loops count down from a number that the BPF verifier does not know: counting up from zero, it
+ * would check each iteration separately.
  */
 
-/* The samples from `at` on once through a modem that is not on the line. */
+/* Processes the samples from `at` on once with a modem that is not on the line. */
 LINE_PART int line_repeat(struct line *line, u32 at, u32 samples)
 {
 	u32 sum;
@@ -141,7 +141,7 @@ LINE_PART int line_exchange(struct line *line, struct recording *recording, u32 
 	return 0;
 }
 
-/* Looks at what was received. A sequence that counts shows what is missing, and goes on after it. */
+/* Checks the received bytes. They count upwards; after a missing byte the count continues. */
 LINE_PART int line_check(struct line *line)
 {
 	u32 left;
@@ -163,7 +163,7 @@ LINE_PART int line_check(struct line *line)
 	return 0;
 }
 
-/* One line's part of an interrupt at this position of the card. */
+/* Does one line's part of an interrupt at this position of the card. */
 LINE_PART int line_serve(struct line *line, struct recording *recording, u64 position, u32 passes)
 {
 	u64 pending, wrapped;

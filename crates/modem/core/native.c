@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* The modem core for a thread. */
+/* The modem core for threads. */
 
 #define LINE_MAY_LOOP 1
 #define LINE_PART static

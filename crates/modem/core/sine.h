@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* One turn of a sine in 256 steps, in 1/2^14, rounded: sine.h is checked against sin(3) in the tests. */
+/* One turn of a sine in 256 steps, in 1/2^14: step k is round(2^14 · sin(2πk / 256)). */
 #ifndef PUNCTUAL_SINE_H
 #define PUNCTUAL_SINE_H
 

@@ -14,7 +14,7 @@
 use punctual_model::{Duration, Instant};
 
 use crate::at::DialString;
-use crate::station::{Signal, Station, Told};
+use crate::station::{LineSignal, Signal, Station};
 
 /// The time from one ring to the next.
 pub const RING_CYCLE: Duration = Duration::from_secs(6);
@@ -153,15 +153,15 @@ impl<M: Medium> Exchange<M> {
             // The line keeps ringing, but a modem that dialled meanwhile is told that the line is
             // busy.
             (Signal::Dial(_), State::Ringing { .. }) => {
-                self.lines[which].station.told(now, Told::Busy);
+                self.lines[which].station.line_signal(now, LineSignal::Busy);
             }
             (Signal::HangUp, State::Ringing { .. }) => {}
             (Signal::Dial(number), _) => {
                 self.clear(which);
                 self.lines[which].state = State::OffHook;
-                let told = match self.reached(which, &number) {
-                    None => Told::NoDialtone,
-                    Some(called) if self.lines[called].state != State::OnHook => Told::Busy,
+                let answer = match self.reached(which, &number) {
+                    None => LineSignal::NoDialtone,
+                    Some(called) if self.lines[called].state != State::OnHook => LineSignal::Busy,
                     Some(called) => {
                         self.lines[which].state = State::Calling { called };
                         let rings = State::Ringing { caller: which, rings: 0, next: now };
@@ -169,12 +169,12 @@ impl<M: Medium> Exchange<M> {
                         return;
                     }
                 };
-                self.lines[which].station.told(now, told);
+                self.lines[which].station.line_signal(now, answer);
             }
             (Signal::Answer, State::Ringing { caller, .. }) => {
                 self.lines[which].state = State::Through { peer: caller };
                 self.lines[caller].state = State::Through { peer: which };
-                self.lines[caller].station.told(now, Told::Answered);
+                self.lines[caller].station.line_signal(now, LineSignal::Answered);
             }
             (Signal::Answer, _) => {
                 self.clear(which);
@@ -213,11 +213,11 @@ impl<M: Medium> Exchange<M> {
         if rings == MOST_RINGS {
             self.lines[which].state = State::OnHook;
             self.lines[caller].state = State::OffHook;
-            self.lines[caller].station.told(now, Told::NoAnswer);
+            self.lines[caller].station.line_signal(now, LineSignal::NoAnswer);
         } else {
             let next = next + RING_CYCLE;
             self.lines[which].state = State::Ringing { caller, rings: rings + 1, next };
-            self.lines[which].station.told(now, Told::Ring);
+            self.lines[which].station.line_signal(now, LineSignal::Ring);
         }
     }
 }

@@ -20,7 +20,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::exchange::{BLOCK, MOST_RINGS, RING_CYCLE};
 use crate::rtp::packet::Packet;
 use crate::rtp::{Law, Receiver, SAMPLES_PER_PACKET, Sender};
-use crate::station::{Signal, Station, Told};
+use crate::station::{LineSignal, Signal, Station};
 
 const _: () = assert!(BLOCK == SAMPLES_PER_PACKET, "a step fills one packet");
 
@@ -140,7 +140,7 @@ impl Trunk {
             }
             State::Calling { .. } => {
                 self.state = State::Through;
-                self.station.told(now, Told::Answered);
+                self.station.line_signal(now, LineSignal::Answered);
             }
             State::OffHook | State::Ringing { .. } | State::Through => {}
         }
@@ -196,11 +196,11 @@ impl Trunk {
                     self.clear();
                 } else if now >= next {
                     self.state = State::Ringing { rings: rings + 1, next: next + RING_CYCLE };
-                    self.station.told(now, Told::Ring);
+                    self.station.line_signal(now, LineSignal::Ring);
                 }
             }
             State::Calling { since } if now.saturating_since(since) >= NO_ANSWER => {
-                self.station.told(now, Told::NoAnswer);
+                self.station.line_signal(now, LineSignal::NoAnswer);
             }
             _ => {}
         }
@@ -209,7 +209,7 @@ impl Trunk {
     fn signal(&mut self, now: Instant, signal: &Signal) {
         let rings = matches!(self.state, State::Ringing { .. });
         match signal {
-            Signal::Dial(_) if rings => self.station.told(now, Told::Busy),
+            Signal::Dial(_) if rings => self.station.line_signal(now, LineSignal::Busy),
             Signal::Dial(_) => {
                 self.clear();
                 match self.config.calls {
@@ -218,7 +218,7 @@ impl Trunk {
                         self.transmit_samples();
                         self.state = State::Calling { since: now };
                     }
-                    None => self.station.told(now, Told::NoDialtone),
+                    None => self.station.line_signal(now, LineSignal::NoDialtone),
                 }
             }
             Signal::Answer if rings => {

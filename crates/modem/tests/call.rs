@@ -151,7 +151,7 @@ fn every_line_of_a_bank_is_a_call_of_its_own() {
 }
 
 #[test]
-fn what_arrives_does_not_depend_on_the_size_of_iterations() {
+fn the_bytes_received_do_not_depend_on_the_size_of_iterations() {
     let mut whole = bank(5, 7);
     let mut pieces = bank(5, 7);
     for k in 1..=JOBS {

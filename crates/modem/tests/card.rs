@@ -150,7 +150,7 @@ fn an_earlier_instant_changes_nothing() {
 /// stale samples as were counted. The oracle: each answer carries the number of the sample at which
 /// it should play, so that the line can check.
 #[test]
-fn the_books_balance() {
+fn the_counters_balance() {
     let mut card = card();
     let (mut position, mut read, mut state) = (0, 0, 12345u64);
     for round in 0..2_000 {

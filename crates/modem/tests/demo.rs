@@ -39,7 +39,7 @@ fn a_file_of_ones_own_is_sent() {
 }
 
 #[test]
-fn bad_input_is_said_before_anything_runs() {
+fn bad_input_is_reported_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let empty = folder.path().join("empty");
     std::fs::write(&empty, "").expect("written");

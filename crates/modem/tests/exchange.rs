@@ -76,7 +76,7 @@ fn each_number_reaches_its_line_and_calls_do_not_mix() {
 }
 
 #[test]
-fn numbers_that_are_no_line_and_a_lines_own_number_reach_nobody() {
+fn unknown_numbers_and_a_lines_own_number_do_not_connect() {
     let mut office = Office::new(3);
     for (number, answer) in [
         ("3", "NO DIALTONE"),
@@ -93,7 +93,7 @@ fn numbers_that_are_no_line_and_a_lines_own_number_reach_nobody() {
 }
 
 #[test]
-fn who_hangs_up_frees_both_lines_for_others() {
+fn hanging_up_frees_both_lines() {
     let mut office = Office::new(4);
     for line in [1, 2] {
         office.types(line, "ATS0=1\r");

@@ -42,7 +42,7 @@ fn noise_has_the_level_it_says_and_a_seed_says_it_again() {
 
 /// The echo of each end is its own signal of some samples before, and not the other end's.
 #[test]
-fn an_echo_comes_back_to_who_spoke() {
+fn an_echo_returns_to_its_sender() {
     let mut line = Echo::new(Perfect, Some(20.0), 5);
     let mut said: [VecDeque<i16>; 2] = [VecDeque::from([0; 5]), VecDeque::from([0; 5])];
     for n in 0..1_000_i16 {

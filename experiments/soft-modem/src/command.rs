@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_written_is_no_fault_of_the_input() {
+    fn an_unwritable_file_is_no_fault_of_the_input() {
         let why = io::Error::from(io::ErrorKind::PermissionDenied);
         let failure = |error: map::Error| Failure::from(Error::from(error));
         let written = failure(map::Error::Write { path: "page.html".into(), why });

@@ -52,7 +52,7 @@ fn a_trace_that_is_there_is_not_overwritten_unasked() {
 }
 
 #[test]
-fn what_this_host_cannot_do_exits_with_3() {
+fn an_unwritable_folder_exits_with_3() {
     let nowhere = "/proc/self/fdinfo/nowhere";
     let (code, _, said) = study(&["transfers", "--times", "0", "--results", nowhere]);
     assert_eq!(code, Some(3), "{said}");

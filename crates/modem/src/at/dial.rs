@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_dialled_is_refused_where_it_stands() {
+    fn invalid_characters_are_refused_with_their_position() {
         for (text, character) in [("5@1", '@'), ("5!1", '!'), ("5;1", ';'), ("5L1", 'L')] {
             let refused = DialString::parse(text.as_bytes(), COMMA);
             assert_eq!(refused, Err(DialError::Character { character, place: 1 }));

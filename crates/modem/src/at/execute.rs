@@ -10,7 +10,7 @@ use super::result::ResultCode;
 use super::settings::Settings;
 
 /// The result of a command.
-enum Done {
+enum Outcome {
     /// The next command may follow.
     Next,
     /// The line ends with this code.
@@ -23,27 +23,27 @@ impl Interpreter {
     /// Executes a whole line. Settings made before an ERROR stay.
     pub(super) fn execute(&mut self, now: Instant, body: &[u8]) {
         match self.run(now, body) {
-            Done::Next => self.output.result(ResultCode::Ok, &self.settings),
-            Done::With(code) => self.output.result(code, &self.settings),
-            Done::Later => {}
+            Outcome::Next => self.output.result(ResultCode::Ok, &self.settings),
+            Outcome::With(code) => self.output.result(code, &self.settings),
+            Outcome::Later => {}
         }
     }
 
-    fn run(&mut self, now: Instant, body: &[u8]) -> Done {
+    fn run(&mut self, now: Instant, body: &[u8]) -> Outcome {
         let mut rest = body.trim_ascii();
         while !rest.is_empty() {
             let Some((command, after)) = command::next(rest, &self.settings) else {
-                return Done::With(ResultCode::Error);
+                return Outcome::With(ResultCode::Error);
             };
             match self.carry_out(now, command) {
-                Done::Next => rest = after.trim_ascii_start(),
+                Outcome::Next => rest = after.trim_ascii_start(),
                 done => return done,
             }
         }
-        Done::Next
+        Outcome::Next
     }
 
-    fn carry_out(&mut self, now: Instant, command: Command) -> Done {
+    fn carry_out(&mut self, now: Instant, command: Command) -> Outcome {
         let settings = &mut self.settings;
         match command {
             Command::Dial(number) => return self.begin(now, Order::Dial(number)),
@@ -54,7 +54,7 @@ impl Interpreter {
                 self.hang_up();
                 self.settings = Settings::default();
                 // Anything after Z on its line is ignored (V.250 §6.1.1).
-                return Done::With(ResultCode::Ok);
+                return Outcome::With(ResultCode::Ok);
             }
             Command::Factory => *settings = Settings::default(),
             Command::Echo(on) => settings.echo = on,
@@ -76,7 +76,7 @@ impl Interpreter {
             Command::DialMethod => {}
             Command::SetRegister(register, value) => {
                 if settings.registers.set(register, value).is_err() {
-                    return Done::With(ResultCode::Error);
+                    return Outcome::With(ResultCode::Error);
                 }
             }
             Command::ShowRegister(register) => {
@@ -95,19 +95,19 @@ impl Interpreter {
                 self.say(&text);
             }
         }
-        Done::Next
+        Outcome::Next
     }
 
     fn say(&mut self, text: &str) {
         self.output.information(text, &self.settings);
     }
 
-    fn begin(&mut self, now: Instant, order: Order) -> Done {
+    fn begin(&mut self, now: Instant, order: Order) -> Outcome {
         if self.has_call() {
-            return Done::With(ResultCode::Error);
+            return Outcome::With(ResultCode::Error);
         }
         self.connect(now, order);
-        Done::Later
+        Outcome::Later
     }
 
     fn hang_up(&mut self) {
@@ -118,13 +118,13 @@ impl Interpreter {
     }
 
     /// Executes `O`, which answers with CONNECT, or NO CARRIER if there is no call (V.250 §6.3.7).
-    fn back_online(&mut self, now: Instant) -> Done {
+    fn back_online(&mut self, now: Instant) -> Outcome {
         match self.phase {
             Phase::Commands { held: Some(call) } => {
                 self.go_online(now, call);
-                Done::Later
+                Outcome::Later
             }
-            _ => Done::With(ResultCode::NoCarrier),
+            _ => Outcome::With(ResultCode::NoCarrier),
         }
     }
 }

@@ -4,7 +4,7 @@ use punctual_model::Instant;
 
 use super::calls::ABORT_GRACE;
 use super::escape::Escape;
-use super::line_buffer::{Heard, LineBuffer};
+use super::line_buffer::{LineBuffer, Progress};
 use super::result::Output;
 use super::{Connection, LineEvent, Order, Register, ResultCode, Settings, TerminalGone};
 
@@ -182,12 +182,12 @@ impl Interpreter {
 
     fn command_byte(&mut self, now: Instant, byte: u8) {
         match self.buffer.byte(byte, &self.settings, &mut self.output) {
-            Heard::Part => {}
-            Heard::Line => {
+            Progress::Part => {}
+            Progress::Line => {
                 let body = self.buffer.body().to_vec();
                 self.execute(now, &body);
             }
-            Heard::TooLong => self.output.result(ResultCode::Error, &self.settings),
+            Progress::TooLong => self.output.result(ResultCode::Error, &self.settings),
         }
     }
 }

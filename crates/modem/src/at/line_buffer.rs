@@ -8,7 +8,7 @@ use super::settings::Settings;
 pub const LINE_ROOM: usize = 255;
 
 /// The effect of a byte.
-pub(super) enum Heard {
+pub(super) enum Progress {
     /// No line is complete.
     Part,
     /// A line is complete, and [`LineBuffer::body`] holds the text between `AT` and its end.
@@ -54,14 +54,14 @@ impl LineBuffer {
     }
 
     /// Takes a byte from the terminal, and echoes it if E is set.
-    pub(super) fn byte(&mut self, byte: u8, settings: &Settings, output: &mut Output) -> Heard {
+    pub(super) fn byte(&mut self, byte: u8, settings: &Settings, output: &mut Output) -> Progress {
         // The eighth bit may be a parity bit, and no command needs it (V.250 §5.1).
         let byte = byte & 0x7f;
         let editing = settings.registers.get(Register::Editing);
         let ends = byte == settings.registers.get(Register::Terminator);
         if self.place == Place::Body && byte == editing && !ends {
             self.take_back(editing, settings, output);
-            return Heard::Part;
+            return Progress::Part;
         }
         if settings.echo {
             output.put(&[byte]);
@@ -69,12 +69,12 @@ impl LineBuffer {
         match self.place {
             Place::Body if ends => {
                 self.place = Place::Outside;
-                return Heard::Line;
+                return Progress::Line;
             }
             Place::TooLong if ends => {
                 self.place = Place::Outside;
                 self.body.clear();
-                return Heard::TooLong;
+                return Progress::TooLong;
             }
             Place::Body => self.append(byte),
             Place::TooLong => {}
@@ -84,7 +84,7 @@ impl LineBuffer {
             }
             Place::Prefix { .. } if byte == b'/' => {
                 self.place = Place::Outside;
-                return Heard::Line;
+                return Progress::Line;
             }
             Place::Outside | Place::Prefix { .. } => {
                 self.place = match byte {
@@ -94,7 +94,7 @@ impl LineBuffer {
                 };
             }
         }
-        Heard::Part
+        Progress::Part
     }
 
     /// Appends a byte. Control characters are not part of a line (V.250 §5.2.2), so a line feed

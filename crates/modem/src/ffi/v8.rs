@@ -18,7 +18,7 @@ pub(crate) enum V8Outcome {
 }
 
 /// The value that the callback works on.
-struct Told {
+struct Negotiation {
     offers: u32,
     outcome: V8Outcome,
 }
@@ -27,14 +27,15 @@ struct Told {
 pub(crate) struct V8 {
     v8: NonNull<raw::V8State>,
     /// From `Box::into_raw`; the callback of `v8` works on it.
-    told: NonNull<Told>,
+    negotiation: NonNull<Negotiation>,
 }
 
 impl V8 {
     /// Begins a negotiation, as the calling or the answering party, with the first samples.
     /// `offers` are `V8_MOD_*` bits.
     pub(crate) fn new(calling: bool, offers: u32) -> Result<Self, OutOfMemory> {
-        let told = NonNull::from(Box::leak(Box::new(Told { offers, outcome: V8Outcome::Pending })));
+        let negotiation =
+            NonNull::from(Box::leak(Box::new(Negotiation { offers, outcome: V8Outcome::Pending })));
         let mut parameters = raw::V8Parms {
             modem_connect_tone: raw::MODEM_CONNECT_TONES_ANSAM_PR,
             send_ci: raw::TRUE,
@@ -46,8 +47,8 @@ impl V8 {
             t66: -1,
             ..raw::V8Parms::default()
         };
-        // SAFETY: a null state asks the library to allocate one. It copies the parameters. `told`
-        // points to a live `Told` until `Drop`, after the negotiation is freed, and the callback
+        // SAFETY: a null state asks the library to allocate one. It copies the parameters. `negotiation`
+        // points to a live `Negotiation` until `Drop`, after the negotiation is freed, and the callback
         // takes exactly that.
         let v8 = unsafe {
             raw::v8_init(
@@ -55,15 +56,15 @@ impl V8 {
                 if calling { raw::TRUE } else { raw::FALSE },
                 &mut parameters,
                 result,
-                told.as_ptr().cast::<c_void>(),
+                negotiation.as_ptr().cast::<c_void>(),
             )
         };
         match NonNull::new(v8) {
-            Some(v8) => Ok(Self { v8, told }),
+            Some(v8) => Ok(Self { v8, negotiation }),
             None => {
-                // SAFETY: `told` came from a `Box` above, and no negotiation exists that points to
+                // SAFETY: `negotiation` came from a `Box` above, and no negotiation exists that points to
                 // it.
-                drop(unsafe { Box::from_raw(told.as_ptr()) });
+                drop(unsafe { Box::from_raw(negotiation.as_ptr()) });
                 Err(OutOfMemory)
             }
         }
@@ -88,42 +89,44 @@ impl V8 {
 
     /// Returns the outcome so far.
     pub(crate) fn outcome(&self) -> V8Outcome {
-        // SAFETY: `told` is live until `Drop`. Only the callback touches it otherwise, and it runs
+        // SAFETY: `negotiation` is live until `Drop`. Only the callback touches it otherwise, and it runs
         // only under `&mut self`, so not while this borrow lasts.
-        unsafe { self.told.as_ref() }.outcome
+        unsafe { self.negotiation.as_ref() }.outcome
     }
 }
 
 impl Drop for V8 {
     fn drop(&mut self) {
         // SAFETY: the negotiation came from `v8_init` and is freed once. Freeing calls no callback,
-        // and after it only this value has a pointer to `told`, which came from a `Box`.
+        // and after it only this value has a pointer to `negotiation`, which came from a `Box`.
         unsafe {
             raw::v8_free(self.v8.as_ptr());
-            drop(Box::from_raw(self.told.as_ptr()));
+            drop(Box::from_raw(self.negotiation.as_ptr()));
         }
     }
 }
 
 // SAFETY: one heap object without thread-local or shared mutable parts (see the module above),
-// exclusively owned, and an owned `Told` of plain numbers.
+// exclusively owned, and an owned `Negotiation` of plain numbers.
 unsafe impl Send for V8 {}
 
 extern "C" fn result(user: *mut c_void, parameters: *mut raw::V8Parms) {
     if parameters.is_null() {
         return;
     }
-    // SAFETY: `user` is the live `Told` given to `v8_init`; we are inside `V8::rx` or `V8::tx` with
+    // SAFETY: `user` is the live `Negotiation` given to `v8_init`; we are inside `V8::rx` or `V8::tx` with
     // `&mut self`, so no other reference to it exists. `parameters` is a part of the negotiation's
     // state, valid and ours alone during this call.
-    let (told, parameters) = unsafe { (&mut *user.cast::<Told>(), &mut *parameters) };
+    let (negotiation, parameters) = unsafe { (&mut *user.cast::<Negotiation>(), &mut *parameters) };
     match parameters.status as c_int {
         // The answering end replies with the offered modulations that it supports.
-        raw::V8_STATUS_V8_OFFERED => parameters.modulations &= told.offers,
+        raw::V8_STATUS_V8_OFFERED => parameters.modulations &= negotiation.offers,
         raw::V8_STATUS_V8_CALL => {
-            told.outcome = V8Outcome::Agreed(parameters.modulations & told.offers);
+            negotiation.outcome = V8Outcome::Agreed(parameters.modulations & negotiation.offers);
         }
-        raw::V8_STATUS_NON_V8_CALL | raw::V8_STATUS_FAILED => told.outcome = V8Outcome::Failed,
+        raw::V8_STATUS_NON_V8_CALL | raw::V8_STATUS_FAILED => {
+            negotiation.outcome = V8Outcome::Failed
+        }
         _ => {}
     }
 }

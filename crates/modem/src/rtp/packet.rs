@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused_with_its_numbers() {
+    fn invalid_packets_are_refused_with_their_numbers() {
         let mut wrong = bytes();
         wrong[0] = 0x40;
         assert_eq!(Packet::parse(&wrong), Err(PacketError::Version { version: 1 }));

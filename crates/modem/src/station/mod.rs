@@ -39,7 +39,7 @@ pub enum Signal {
 
 /// A signal from the line to the modem, beside samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum LineSignal {
     /// One ring of an incoming call.
     Ring,
     /// The number dialled has answered.
@@ -121,14 +121,14 @@ impl Station {
     }
 
     /// Takes a signal from the line.
-    pub fn told(&mut self, now: Instant, told: Told) {
+    pub fn line_signal(&mut self, now: Instant, signal: LineSignal) {
         let waiting = self.at.is_connecting() && self.call.is_none();
-        match told {
-            Told::Ring => self.at.line(now, LineEvent::Ring),
-            Told::Answered if waiting => self.begin(now, true),
-            Told::Busy if waiting => self.fail(now, LineEvent::Busy),
-            Told::NoAnswer if waiting => self.fail(now, LineEvent::NoAnswer),
-            Told::NoDialtone if waiting => self.fail(now, LineEvent::NoDialtone),
+        match signal {
+            LineSignal::Ring => self.at.line(now, LineEvent::Ring),
+            LineSignal::Answered if waiting => self.begin(now, true),
+            LineSignal::Busy if waiting => self.fail(now, LineEvent::Busy),
+            LineSignal::NoAnswer if waiting => self.fail(now, LineEvent::NoAnswer),
+            LineSignal::NoDialtone if waiting => self.fail(now, LineEvent::NoDialtone),
             _ => {}
         }
         self.obey(now);

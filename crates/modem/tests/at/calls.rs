@@ -143,7 +143,7 @@ fn s0_answers_at_the_ring_it_says_and_rings_are_forgotten_after_a_while() {
 }
 
 #[test]
-fn without_s0_it_rings_until_somebody_answers() {
+fn without_s0_it_rings_until_answered() {
     let mut bench = Bench::new();
     for _ in 0..300 {
         assert_eq!(bench.event(LineEvent::Ring), "\r\nRING\r\n");

@@ -159,7 +159,7 @@ fn each_command_has_its_answer() {
 }
 
 #[test]
-fn what_is_asked_is_told() {
+fn parameters_are_shown_on_request() {
     let asked = [
         ("I", "Punctual soft modem"), // §6.1.3
         ("I4", "+GCAP: +MS,+ES,+DS"),

@@ -219,7 +219,7 @@ fn a_line_that_dies_is_noticed_by_both_ends_even_when_nothing_is_sent() {
 }
 
 #[test]
-fn nobody_there_and_nobody_calling_are_noticed() {
+fn a_missing_far_end_is_noticed() {
     let mut world = World::new(1, [parameters(); 2], [10, 10]);
     world.loss = 1_000;
     assert!(world.run_until(HOUR, World::closed));

@@ -50,8 +50,8 @@ fn trials() -> Vec<Trial> {
             network::a_far_end_that_vanishes_is_a_carrier_that_is_lost,
         ),
         trial(
-            "network::what_leads_nowhere_is_refused_with_a_reason",
-            network::what_leads_nowhere_is_refused_with_a_reason,
+            "network::unusable_addresses_are_refused_with_a_reason",
+            network::unusable_addresses_are_refused_with_a_reason,
         ),
         trial(
             "pair::a_call_carries_bytes_both_ways_and_ends_for_both",
@@ -86,8 +86,8 @@ fn trials() -> Vec<Trial> {
             recording::a_recording_is_heard_and_what_is_said_is_recorded,
         ),
         trial(
-            "recording::what_is_no_line_is_refused_with_its_numbers",
-            recording::what_is_no_line_is_refused_with_its_numbers,
+            "recording::an_unsuitable_recording_is_refused_with_its_numbers",
+            recording::an_unsuitable_recording_is_refused_with_its_numbers,
         ),
         of_traces(
             "traced::each_service_of_a_pair_is_a_job_and_one_that_was_left_out_is_seen",

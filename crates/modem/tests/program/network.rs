@@ -92,7 +92,7 @@ pub(crate) fn a_far_end_that_vanishes_is_a_carrier_that_is_lost() {
     b.until("RING\r\n");
 }
 
-pub(crate) fn what_leads_nowhere_is_refused_with_a_reason() {
+pub(crate) fn unusable_addresses_are_refused_with_a_reason() {
     for (arguments, reason) in [
         (&["--tty", "x"][..], "--listen"),
         (&["--tty", "x", "--call", "127.0.0.1"], "HOST:PORT"),

@@ -73,7 +73,7 @@ pub(crate) fn a_recording_is_heard_and_what_is_said_is_recorded() {
     assert!((1_940..=1_980).contains(&crossings), "{crossings}");
 }
 
-pub(crate) fn what_is_no_line_is_refused_with_its_numbers() {
+pub(crate) fn an_unsuitable_recording_is_refused_with_its_numbers() {
     let files = folder();
     let path = files.path().join("file.wav");
     let name = path.to_str().expect("ASCII");

@@ -24,7 +24,7 @@ fn play(buffer: &mut JitterBuffer, count: usize) -> Vec<i16> {
 /// Packets come in any order, some twice, some never, and are played sample by sample: exactly the
 /// samples present in time are played.
 #[test]
-fn what_came_in_time_is_heard_in_its_place() {
+fn samples_in_time_are_played_in_their_place() {
     let (mut real, mut missing, mut late) = (0_u64, 0_u64, 0_u64);
     for seed in 0..1_500_u64 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -26,7 +26,7 @@ fn ramp(from: usize, count: usize, law: Law) -> Vec<i16> {
 }
 
 #[test]
-fn what_is_sent_is_heard_after_the_delay() {
+fn samples_sent_are_played_after_the_delay() {
     for law in [Law::Mu, Law::A] {
         // Numbers and timestamps wrap during the test.
         let mut sender = Sender::new(law, [7, 0xffff_fffa, 0_u32.wrapping_sub(1_000)]);

@@ -88,7 +88,7 @@ fn both_ends_say_what_they_agreed_on() {
 }
 
 #[test]
-fn what_was_written_before_hanging_up_arrives() {
+fn bytes_written_before_hanging_up_arrive() {
     let mut desk = Desk::new(Perfect);
     desk.call(["S12=5", ""]);
     let sent = random(5, 500);
@@ -119,7 +119,7 @@ fn a_call_on_hold_goes_on_with_what_came_meanwhile() {
 }
 
 #[test]
-fn nobody_answers_somebody_is_engaged_and_somebody_gives_up() {
+fn no_answer_busy_and_giving_up_are_reported() {
     let mut desk = Desk::new(Perfect);
     desk.types(0, "ATE0S7=100D1\r");
     let rings = desk.until(1, "RING\r\n\r\nRING", 20);

@@ -58,7 +58,7 @@ fn text_is_faster_than_the_line_and_noise_is_not_slower() {
 }
 
 #[test]
-fn what_the_ends_do_not_both_want_is_not_compressed() {
+fn only_directions_that_both_ends_want_are_compressed() {
     for (settings, expected) in [
         (["+DS=0", ""], ["NONE", "NONE"]),
         (["", "+DS=0"], ["NONE", "NONE"]),
@@ -78,7 +78,7 @@ fn what_the_ends_do_not_both_want_is_not_compressed() {
 }
 
 #[test]
-fn who_requires_compression_hangs_up_without_it() {
+fn a_modem_that_requires_compression_hangs_up_without_it() {
     for settings in [["+DS=3,1", "+DS=0"], ["+DS=3,1", "+ES=,,1"]] {
         let mut desk = Desk::new(Perfect);
         for (end, settings) in settings.into_iter().enumerate() {

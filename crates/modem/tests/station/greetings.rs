@@ -62,7 +62,7 @@ fn two_ends_without_negotiation_greet_with_an_answer_tone() {
 }
 
 #[test]
-fn what_two_ends_do_not_have_in_common_is_no_carrier_at_both() {
+fn ends_without_a_common_modulation_both_report_no_carrier() {
     let mut desk = Desk::new(Perfect);
     desk.types(0, "ATE0S7=30+MS=V21,0\r");
     desk.types(1, "ATE0S7=30S0=1+MS=V22B,0\r");

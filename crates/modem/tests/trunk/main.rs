@@ -14,11 +14,11 @@ use lossy::Loss;
 const STEP: Duration = Duration::from_millis(20);
 
 /// Packets in flight in one direction, with the step at which each arrives.
-type Way = VecDeque<(u32, Vec<u8>)>;
+type Flight = VecDeque<(u32, Vec<u8>)>;
 
 struct Network {
     trunks: [Trunk; 2],
-    ways: [Way; 2],
+    flights: [Flight; 2],
     shown: [String; 2],
     cut: [bool; 2],
     loss: [Option<Loss>; 2],
@@ -43,7 +43,7 @@ impl Network {
         };
         Self {
             trunks: [trunk(0), trunk(1)],
-            ways: [Way::new(), Way::new()],
+            flights: [Flight::new(), Flight::new()],
             shown: [String::new(), String::new()],
             cut: [false; 2],
             loss: [None, None],
@@ -63,8 +63,8 @@ impl Network {
 
     fn step(&mut self) {
         for end in 0..2 {
-            while self.ways[1 - end].front().is_some_and(|(due, _)| *due <= self.step) {
-                let (_, packet) = self.ways[1 - end].pop_front().expect("just seen");
+            while self.flights[1 - end].front().is_some_and(|(due, _)| *due <= self.step) {
+                let (_, packet) = self.flights[1 - end].pop_front().expect("just seen");
                 self.trunks[end].packet(self.now, address(1 - end), &packet);
             }
             let mut packet = Vec::new();
@@ -74,7 +74,7 @@ impl Network {
                 if !self.cut[end] && !lost {
                     // Two steps in flight, and every third packet one more.
                     let delay = 2 + u32::from(self.step.is_multiple_of(3));
-                    self.ways[end].push_back((self.step + delay, packet));
+                    self.flights[end].push_back((self.step + delay, packet));
                 }
             }
             let mut room = [0; 64];
@@ -147,7 +147,7 @@ fn a_stream_that_ends_is_a_carrier_lost_at_both_ends() {
 }
 
 #[test]
-fn who_gives_up_is_not_rung_for_any_longer() {
+fn a_caller_that_gives_up_stops_the_ringing() {
     let mut network = Network::new([Law::Mu; 2]);
     network.types(0, "ATDT1\r");
     network.until(1, "RING\r\n", 5);
@@ -163,7 +163,7 @@ fn who_gives_up_is_not_rung_for_any_longer() {
 }
 
 #[test]
-fn nobody_answers_and_nobody_can_be_called() {
+fn no_answer_and_no_dial_tone_are_reported() {
     let mut network = Network::new([Law::Mu; 2]);
     network.types(0, "ATS7=100DT1\r");
     network.until(0, "NO ANSWER\r\n", 70);
@@ -186,7 +186,7 @@ fn strangers_are_dropped_and_do_not_disturb_a_call() {
     let before = network.trunks[1].stats();
     // The call's own packets, but from another address.
     let stranger = SocketAddr::from(([198, 51, 100, 1], 5_004));
-    let packets: Vec<_> = network.ways[0].iter().map(|(_, packet)| packet.clone()).collect();
+    let packets: Vec<_> = network.flights[0].iter().map(|(_, packet)| packet.clone()).collect();
     assert!(!packets.is_empty());
     for packet in &packets {
         network.trunks[1].packet(network.now, stranger, packet);

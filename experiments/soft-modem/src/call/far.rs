@@ -8,7 +8,7 @@ use punctual_model::{Duration, Instant};
 use punctual_modem::card::Wire;
 use punctual_modem::exchange::Medium;
 use punctual_modem::impair::Quality;
-use punctual_modem::station::{Signal, Station, Told};
+use punctual_modem::station::{LineSignal, Signal, Station};
 
 /// Samples that the far modem takes and gives at a time: 20 ms.
 const BLOCK: usize = 160;
@@ -74,7 +74,7 @@ impl Far {
         const SAMPLE: u64 = 1_000_000_000 / punctual_modem::SAMPLE_RATE as u64;
         let now = self.start + Duration::from_nanos(SAMPLE * self.passed);
         if std::mem::take(&mut self.dialled) {
-            self.station.told(now, Told::Ring);
+            self.station.line_signal(now, LineSignal::Ring);
         }
         let taken = self.station.terminal(now, &self.typing);
         self.typing.drain(..taken);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::card::{Card as RealCard, CardStats, RING, SampleClock};
-use punctual_modem::station::{Signal, Station, Told};
+use punctual_modem::station::{LineSignal, Signal, Station};
 use punctual_modem::{PERIOD, SAMPLES_PER_PERIOD};
 
 use crate::virtual_time::device::Card;
@@ -84,7 +84,7 @@ impl End {
         }
         if answered {
             // Repeated, it changes nothing.
-            self.station.told(now, Told::Answered);
+            self.station.line_signal(now, LineSignal::Answered);
         }
         signals
     }

@@ -65,7 +65,7 @@ mod tests {
 
     /// The kernel keeps only the total of lost samples; this function gives it for each service.
     #[test]
-    fn what_is_lost_is_what_a_line_counts() {
+    fn the_samples_lost_are_those_that_a_line_counts() {
         let recording = Recording::of_far_end(LineQuality::default(), 1);
         let mut line = Line::new(0);
         let (mut at, mut lost) = (0, 0);

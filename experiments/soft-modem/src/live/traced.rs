@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_tells_when_it_was_due_a_service_counts_from_its_beginning() {
+    fn a_service_without_a_due_time_counts_from_its_beginning() {
         let services =
             [service(None, 10, 12, 0), service(None, 19, 21, 0), service(None, 40, 51, 0)];
         let (kinds, verdict, late) = judged(&services);

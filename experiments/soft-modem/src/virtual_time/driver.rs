@@ -109,7 +109,7 @@ impl<P: Processor> Thread<'_, P> {
 }
 
 /// The counters of a call.
-struct Books<'a> {
+struct Counters<'a> {
     device: &'a Device,
     call: Call,
     /// For each line, the interrupts taken (latch) or the samples read (ring).
@@ -124,7 +124,7 @@ struct Books<'a> {
     seen: Vec<Option<Vec<u64>>>,
 }
 
-impl Books<'_> {
+impl Counters<'_> {
     fn interrupts_by(&self, now: Instant) -> u64 {
         now.saturating_since(self.call.start) / self.device.period
     }
@@ -205,7 +205,7 @@ impl Books<'_> {
     }
 }
 
-impl Lines for Books<'_> {
+impl Lines for Counters<'_> {
     fn take(&mut self, line: usize, now: Instant) -> u64 {
         self.take_samples(line, now)
     }
@@ -266,13 +266,14 @@ pub fn run<P: Processor>(device: &Device, processor: &mut P, call: Call) -> Outc
     let of = call.interrupts * u64::from(device.batch) * u64::from(device.lines);
     let most = (u128::from(of) * u128::from(call.give_up_ppm) / 1_000_000) as u64;
     let lines = vec![0; device.lines as usize];
-    let mut books = Books { device, call, lines, lost: 0, most, round: false, seen: Vec::new() };
+    let mut counters =
+        Counters { device, call, lines, lost: 0, most, round: false, seen: Vec::new() };
     let span = (call.start, call.interrupts);
-    drive(device, processor, span, || Duration::ZERO, &mut books);
-    if !books.round && books.lost <= most {
-        books.close();
+    drive(device, processor, span, || Duration::ZERO, &mut counters);
+    if !counters.round && counters.lost <= most {
+        counters.close();
     }
-    Outcome { lost: books.lost, of, gave_up: books.lost > most }
+    Outcome { lost: counters.lost, of, gave_up: counters.lost > most }
 }
 
 #[cfg(test)]

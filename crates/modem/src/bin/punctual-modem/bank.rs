@@ -69,7 +69,7 @@ impl Bank {
 
 /// The figures that the driver reports to its owner while it runs.
 #[derive(Default)]
-struct Told {
+struct Load {
     /// Processor time, and that of the longest job, in ns.
     busy: AtomicU64,
     longest: AtomicU64,
@@ -85,7 +85,7 @@ struct Driver {
     next: usize,
     /// Processor time of this job so far.
     job: u64,
-    told: Arc<Told>,
+    load: Arc<Load>,
 }
 
 impl Driver {
@@ -96,7 +96,7 @@ impl Driver {
             terminals: (0..lines).map(terminal).collect::<Result<_, _>>()?,
             next: 0,
             job: 0,
-            told: Arc::default(),
+            load: Arc::default(),
         })
     }
 
@@ -104,7 +104,7 @@ impl Driver {
         let station = self.exchange.station(which);
         if let Err(why) = self.terminals[which].serve(now, station) {
             let broken = || format!("the tty of line {which} can no longer be used: {why}");
-            self.told.broken.get_or_init(broken);
+            self.load.broken.get_or_init(broken);
         }
         self.exchange.serve(now, which);
     }
@@ -125,10 +125,10 @@ impl Handler for Driver {
         self.next = to % self.terminals.len();
         let took = (clock::thread_cpu_time() - began).as_nanos();
         self.job += took;
-        self.told.busy.fetch_add(took, Ordering::Relaxed);
-        self.told.longest.fetch_max(self.job, Ordering::Relaxed);
+        self.load.busy.fetch_add(took, Ordering::Relaxed);
+        self.load.longest.fetch_max(self.job, Ordering::Relaxed);
         if self.next == 0 {
-            self.told.connected.store(self.exchange.connected() as u64, Ordering::Relaxed);
+            self.load.connected.store(self.exchange.connected() as u64, Ordering::Relaxed);
         }
         (to - from) as u32
     }
@@ -164,7 +164,7 @@ pub(crate) fn main(
         upcalls = upcalls.with_grace(GRACE);
     }
     let driver = Driver::new(lines, dir)?;
-    let told = Arc::clone(&driver.told);
+    let load = Arc::clone(&driver.load);
     if let Err(why) = upcalls.create(upcall, driver) {
         return refused(why);
     }
@@ -184,10 +184,10 @@ pub(crate) fn main(
         if let (Some(due), Some(every)) = (report, every)
             && now >= due
         {
-            output::print(&accounts.tell(now, &told))?;
+            output::print(&accounts.tell(now, &load))?;
             report = Some(due + every);
         }
-        if let Some(broken) = told.broken.get() {
+        if let Some(broken) = load.broken.get() {
             break Err(Failure::cannot_here(broken));
         }
         if end.load(Ordering::Relaxed) || until.is_some_and(|until| now >= until) {
@@ -207,7 +207,7 @@ pub(crate) fn main(
     traced::events(&mut traced, &stopped.events, stopped.events_lost);
     // Dropping the driver removes the ttys.
     drop(stopped);
-    output::print(&accounts.tell(now, &told))?;
+    output::print(&accounts.tell(now, &load))?;
     traced.end()?;
     result
 }
@@ -251,16 +251,16 @@ impl Accounts {
     }
 
     /// Formats the load.
-    fn tell(&self, now: Instant, told: &Told) -> String {
+    fn tell(&self, now: Instant, load: &Load) -> String {
         let elapsed = now.saturating_since(self.start).as_nanos().max(1) as f64;
-        let busy = told.busy.load(Ordering::Relaxed) as f64;
+        let busy = load.busy.load(Ordering::Relaxed) as f64;
         format!(
             "{} lines, {} in a call: load {:.2} % of a CPU, longest job {:.2} ms of 20, {} late, {} \
              skipped, {} contained\n",
             self.lines,
-            told.connected.load(Ordering::Relaxed),
+            load.connected.load(Ordering::Relaxed),
             100.0 * busy / elapsed,
-            told.longest.load(Ordering::Relaxed) as f64 / 1e6,
+            load.longest.load(Ordering::Relaxed) as f64 / 1e6,
             self.late,
             self.skipped,
             self.contained

@@ -97,7 +97,7 @@ impl Terminal {
 
     /// Moves bytes both ways, as far as possible without waiting.
     pub(crate) fn serve(&mut self, now: Instant, station: &mut Station) -> io::Result<()> {
-        let is_open = self.somebody_has_it_open()?;
+        let is_open = self.is_opened()?;
         let was_open = std::mem::replace(&mut self.is_open, is_open);
         // Input typed before the tty was closed is still executed.
         if self.typed.is_empty() {
@@ -113,7 +113,7 @@ impl Terminal {
         self.write(station)
     }
 
-    fn somebody_has_it_open(&self) -> io::Result<bool> {
+    fn is_opened(&self) -> io::Result<bool> {
         let mut fds = [PollFd::new(&self.pty.ours, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
         Ok(!fds[0].revents().contains(PollFlags::HUP))

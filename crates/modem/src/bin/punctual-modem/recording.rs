@@ -11,7 +11,7 @@ use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::Duration;
 use punctual_modem::SAMPLE_RATE;
 use punctual_modem::exchange::BLOCK;
-use punctual_modem::station::{Signal, Station, Told};
+use punctual_modem::station::{LineSignal, Signal, Station};
 
 use crate::modems::every_block;
 use crate::pty::{Pty, Terminal};
@@ -55,8 +55,11 @@ pub(crate) fn main(
     trace: &TraceArgs,
 ) -> Outcome {
     let hears = recording.wav_in.as_deref().map(read).transpose()?.unwrap_or_default();
-    let mut line =
-        Line { hears, at: None, says: recording.wav_out.as_deref().map(Said::create).transpose()? };
+    let mut line = Line {
+        hears,
+        at: None,
+        says: recording.wav_out.as_deref().map(WavFile::create).transpose()?,
+    };
     let services = Services::traced(trace, "modem")?;
     let mut terminal = Terminal::new(Pty::open(link)?);
     output::print(&format!("{} is a modem: {}\n", link.display(), terminal.pty().tty()))?;
@@ -71,7 +74,7 @@ pub(crate) fn main(
             match signal {
                 Signal::Dial(_) => {
                     line.at = Some(0);
-                    station.told(now, Told::Answered);
+                    station.line_signal(now, LineSignal::Answered);
                 }
                 Signal::Answer => line.at = Some(0),
                 Signal::HangUp => line.hang_up()?,
@@ -87,7 +90,7 @@ struct Line {
     hears: Vec<i16>,
     /// The next sample to receive, while off hook.
     at: Option<usize>,
-    says: Option<Said>,
+    says: Option<WavFile>,
 }
 
 impl Line {
@@ -112,17 +115,17 @@ impl Line {
 
     fn hang_up(&mut self) -> Result<(), Failure> {
         self.at = None;
-        self.says.as_mut().map_or(Ok(()), Said::keep)
+        self.says.as_mut().map_or(Ok(()), WavFile::keep)
     }
 }
 
 /// A file that is being written.
-struct Said {
+struct WavFile {
     path: PathBuf,
     writer: WavWriter<BufWriter<File>>,
 }
 
-impl Said {
+impl WavFile {
     fn create(path: &Path) -> Result<Self, Failure> {
         let writer = WavWriter::create(path, FORM).map_err(|why| cannot_write(path, &why))?;
         Ok(Self { path: path.into(), writer })

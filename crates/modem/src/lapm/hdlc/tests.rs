@@ -69,7 +69,7 @@ fn frames_become_the_bits_of_the_definition_and_come_back() {
 }
 
 #[test]
-fn what_is_no_frame_is_counted_and_the_next_frame_is_found() {
+fn invalid_frames_are_counted_and_the_next_frame_is_found() {
     let good = oracle(&[1, 2, 3]);
     let flag = || oracle(&[]).into_iter().take(8);
     let run = |bits: Vec<bool>| {

@@ -21,8 +21,8 @@ impl Link {
             self.t403 = Some(now.saturating_add(t403));
         }
         match (self.phase, head.kind) {
-            (_, Kind::Sabme) if head.command => self.asked_to_begin(now, head.poll),
-            (_, Kind::Disc) if head.command => self.asked_to_end(head.poll),
+            (_, Kind::Sabme) if head.command => self.handle_sabme(now, head.poll),
+            (_, Kind::Disc) if head.command => self.handle_disc(head.poll),
             (_, Kind::Xid) => self.negotiate(head.command, information),
             (Phase::Beginning, Kind::Ua) if head.poll => self.connected(now),
             (Phase::Negotiating | Phase::Beginning, Kind::Dm) => self.close(Closed::Refused),
@@ -42,7 +42,7 @@ impl Link {
 
     /// Handles SABME. On a connection that carried no data the far end missed our UA. On any other
     /// it lost its state, and with it the data from this end.
-    fn asked_to_begin(&mut self, now: Instant, poll: bool) {
+    fn handle_sabme(&mut self, now: Instant, poll: bool) {
         match self.phase {
             Phase::Awaiting => {
                 self.reply = Some(Reply::Ua(poll));
@@ -60,7 +60,7 @@ impl Link {
         }
     }
 
-    fn asked_to_end(&mut self, poll: bool) {
+    fn handle_disc(&mut self, poll: bool) {
         match self.phase {
             Phase::Closed(_) => self.reply = Some(Reply::Dm(poll)),
             Phase::Releasing => {

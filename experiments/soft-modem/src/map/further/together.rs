@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_admitted_together_is_served_whole_if_each_reservation_is_enough() {
+    fn clients_admitted_together_are_served_if_each_reservation_is_enough() {
         for (case, cpus, clients) in cases() {
             let Ok(Placed { tables, places }) = place(&clients, cpus) else {
                 assert!(clients.len() * 25 > cpus * 95, "{case} fits");

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_named_and_what_can_is_shown() {
+    fn unreadable_files_are_named_and_the_others_shown() {
         let folder = std::env::temp_dir().join(format!("punctual-page-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         fs::write(folder.join("library.json"), "{").expect("a file");

@@ -158,7 +158,7 @@ fn the_ring_is_the_real_cards() {
     for seed in 0..200 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let start = rng.random_range(0..1_000_000_000);
-        let mut books = Books {
+        let mut counters = Counters {
             device: &device,
             call: call(start, 1_000),
             lines: vec![0],
@@ -172,13 +172,13 @@ fn the_ring_is_the_real_cards() {
         for _ in 0..100 {
             now += rng.next_u64() % 90_000_000;
             let read = card.read(ns(now), &mut samples);
-            assert_eq!(books.take(0, ns(now)), read as u64);
+            assert_eq!(counters.take(0, ns(now)), read as u64);
             now += rng.next_u64() % 80_000_000;
             card.write(ns(now), &samples[..read]);
-            books.answer(0, read as u64, ns(now));
+            counters.answer(0, read as u64, ns(now));
             // The card also counts the answers to its lost samples as stale.
             let real = card.stats();
-            assert_eq!(books.lost, real.stale_samples, "seed {seed}: {real:?}");
+            assert_eq!(counters.lost, real.stale_samples, "seed {seed}: {real:?}");
         }
     }
 }
