@@ -9,7 +9,7 @@ use crate::{live, map};
 /// The parts of the study.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// On this host: each context, its services, and what it does to others; as root
+    /// On this host: each context, its services, and its effect on other threads; as root
     Live(live::Args),
     /// On this host: ten files over calls in each context that is a thread; as root
     Transfers(live::transfers::Args),

@@ -31,8 +31,8 @@ pub(crate) struct V8 {
 }
 
 impl V8 {
-    /// Begins a negotiation, as the calling or the answering party, with the first samples.
-    /// `offers` are `V8_MOD_*` bits.
+    /// Creates a negotiation as the calling or the answering party. It begins with the first
+    /// samples. `offers` are `V8_MOD_*` bits.
     pub(crate) fn new(calling: bool, offers: u32) -> Result<Self, OutOfMemory> {
         let negotiation =
             NonNull::from(Box::leak(Box::new(Negotiation { offers, outcome: V8Outcome::Pending })));
