@@ -87,7 +87,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 
 /// Calls `step` every 20 ms, until a signal or for `lasting`; `services` records each call.
 ///
-/// A late process catches up. If it is later than [`HOPELESS`], the time in between is skipped.
+/// A late process catches up. If it is later than `HOPELESS`, the time in between is skipped.
 pub(crate) fn every_block(
     lasting: Option<Duration>,
     mut services: Services,
