@@ -10,7 +10,7 @@ MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 MODEM := target/release/punctual-modem
-# What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"
+# What `make demo` passes on, for example: make demo ARGS="--for 15s --json demo.json"
 ARGS ?=
 # How long `make soak` has writers send, at most 3600.
 WRITERS_SECONDS ?= 600

@@ -13,10 +13,10 @@ use punctual_model::Duration;
 
 use crate::exit::{Exit, Outcome};
 use crate::host_profile::ProfileArgs;
-use crate::options::time;
 use crate::{contract_file, output};
 use folder::Folder;
 use punctual::host::{Chosen, Stamp};
+use punctual_frontend::options::time;
 
 /// The page's file; beside it is one CSV file for each table.
 const PAGE: &str = "index.html";

@@ -11,9 +11,9 @@ use punctual_model::Duration;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
-use crate::options::time;
 use crate::output;
 use crate::why::target;
+use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

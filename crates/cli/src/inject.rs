@@ -8,8 +8,8 @@ use punctual_observe::inject::{self, InjectError, Injected, Plan, Trouble};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::options::time;
 use crate::output;
+use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

@@ -11,7 +11,6 @@ mod host_profile;
 mod inject;
 mod metrics;
 mod modem;
-mod options;
 mod report;
 mod run;
 mod serve;

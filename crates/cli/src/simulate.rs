@@ -51,7 +51,7 @@ fn simulate(args: &Args, declared: &Declared, chosen: &Chosen) -> Outcome {
     let simulation = Simulation::new(contract, chosen, args.options())?;
     let mut traces = Traces::of(args, text)?;
     let report = simulation.run(&mut traces)?;
-    traces.finish(Instant::ZERO + args.until, simulation.host(), &report.host_profile)?;
+    traces.finish(Instant::ZERO + args.length, simulation.host(), &report.host_profile)?;
     output::print(&if args.json {
         Page { result: &report, notes }.to_json()
     } else {

@@ -16,9 +16,9 @@ use punctual_model::Duration;
 use crate::contract_file;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
-use crate::options::time;
 use crate::output;
 use crate::trace_file::TraceArgs;
+use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

@@ -36,8 +36,8 @@ use self::look::Look;
 use self::program::Program;
 use self::state::State;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::options::time;
 use crate::output;
+use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

@@ -14,9 +14,9 @@ use punctual_model::Duration;
 use punctual_trace::check::{Verdict, Why};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::options::time;
 use crate::output;
 use crate::trace_file::TraceArgs;
+use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

@@ -18,7 +18,7 @@ fn simulated() -> (TempDir, PathBuf) {
     let output = punctual(&[
         "simulate",
         STUDIO,
-        "--until",
+        "--for",
         "2s",
         "--overrun",
         "6:1/4",

@@ -56,7 +56,7 @@ fn told(page: &Value) -> String {
 
 #[test]
 fn a_workload_is_simulated() {
-    let output = punctual(&["simulate", "--until", "1s", "--json", &example("pipeline.json")]);
+    let output = punctual(&["simulate", "--for", "1s", "--json", &example("pipeline.json")]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let source =

@@ -1,9 +1,11 @@
 //! Holds what the programs of Punctual share at the terminal.
 //!
 //! - [`exit`]: the exit codes, and failures that read as sentences.
+//! - [`options`]: values of options.
 //! - [`output`]: where answers go.
 //! - [`trace_file`]: `--trace FILE`.
 
 pub mod exit;
+pub mod options;
 pub mod output;
 pub mod trace_file;

@@ -34,7 +34,7 @@ fn a_file_of_ones_own_is_sent() {
     let path = folder.path().join("message");
     std::fs::write(&path, "Mr. Watson, come here").expect("written");
     let path = path.to_str().expect("UTF-8");
-    let output = run(&["demo", "--virtual", "--seconds", "6", "--file", path]);
+    let output = run(&["demo", "--virtual", "--for", "6s", "--file", path]);
     assert!(text(&output.stdout).contains("21/21"), "{}", text(&output.stdout));
 }
 
@@ -48,8 +48,8 @@ fn bad_input_is_reported_before_anything_runs() {
         (&["demo", "--file", "/nowhere/at/all"][..], "/nowhere/at/all"),
         (&["demo", "--file", empty], "empty"),
         (&["demo", "--json", "/nowhere/at/all"], "/nowhere/at/all"),
-        (&["demo", "--seconds", "0"], "--seconds"),
-        (&["demo", "--seconds", "x"], "--seconds"),
+        (&["demo", "--for", "0s"], "--for"),
+        (&["demo", "--for", "6"], "--for"),
     ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -59,7 +59,7 @@ fn bad_input_is_reported_before_anything_runs() {
 
 #[test]
 fn without_the_privilege_it_says_what_helps() {
-    let Some(output) = unprivileged(&["demo", "--seconds", "1"]) else { return };
+    let Some(output) = unprivileged(&["demo", "--for", "1s"]) else { return };
     assert_eq!(output.status.code(), Some(3));
     let said = text(&output.stderr);
     assert!(said.contains("RLIMIT_RTPRIO") && said.contains("punctual doctor"), "{said}");

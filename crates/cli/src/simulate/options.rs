@@ -9,14 +9,14 @@ use punctual::simulate::{
 use punctual_model::{Duration, Reservation, units};
 
 use crate::host_profile::ProfileArgs;
-use crate::options::time;
 use crate::trace_file::TraceArgs;
+use punctual_frontend::options::time;
 
 const EXAMPLES: &str = "\
 Examples:
   punctual simulate studio.toml
       everything released together, then as densely and for as long as it may
-  punctual simulate studio.toml --seed 7 --until 60s
+  punctual simulate studio.toml --seed 7 --for 60s
       arrivals, jitter and running times drawn within the contract; the seed replays the run
   punctual simulate studio.toml --arrivals adversarial --overheads 2us,5us
       the arrivals that the proofs call the worst, and what switches cost
@@ -32,7 +32,7 @@ Examples:
       why it was refused: a schedule within the contract in which a job is late
   punctual simulate studio.toml --report studio.html
       who ran when, as a Gantt chart on one page, with response times and the contract
-  punctual simulate studio.toml --until 100ms --perfetto studio.json
+  punctual simulate studio.toml --for 100ms --perfetto studio.json
       who ran when, for the Perfetto trace viewer
   punctual simulate studio.toml --trace studio.ptrace
       every event, for punctual why, report and export (docs/trace.md)
@@ -67,8 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Virtual time after which nothing more is released
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = time)]
-    pub(super) until: Duration,
+    #[arg(long = "for", alias = "until", default_value = "10s", value_name = "TIME", value_parser = time)]
+    pub(super) length: Duration,
     /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches;
     /// and a release that finds it idle waits for it to wake up [default: those of the host profile]
     #[arg(long, value_name = "SWITCH[,CACHE[,WAKE_UP]]", value_parser = parse_overheads)]
@@ -105,7 +105,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         conflicts_with_all = [
-            "arrivals", "exec_times", "seed", "until", "overheads", "high_jobs", "overrun",
+            "arrivals", "exec_times", "seed", "length", "overheads", "high_jobs", "overrun",
             "extra_releases", "late_timers", "flood", "stolen", "join", "leave",
         ]
     )]
@@ -175,7 +175,7 @@ impl Args {
             arrivals: self.arrivals.map(Into::into),
             exec_times: self.exec_times.map(Into::into),
             seed: self.seed,
-            until: self.until,
+            until: self.length,
             overheads: self.overheads,
             overrun: self.overrun,
             high_jobs: self.high_jobs,

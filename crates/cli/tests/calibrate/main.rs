@@ -174,7 +174,7 @@ fn a_simulation_pays_what_admission_charges() {
     let path = place.with("host.toml", &profile(host::identity()));
     let contract = place.path("contract.toml");
     let page = |more: &[&str]| {
-        let arguments = ["simulate", "--json", "--until", "1s", "--host-profile", &path, &contract];
+        let arguments = ["simulate", "--json", "--for", "1s", "--host-profile", &path, &contract];
         parse(&punctual(&[&arguments[..], more].concat()))
     };
     let measured = page(&[]);

@@ -20,7 +20,7 @@ quantum = 'QUANTUM'
 
 fn simulated(quantum: &str) -> serde_json::Value {
     let (_folder, path) = written(&FINE.replace("QUANTUM", quantum));
-    let output = punctual(&["simulate", &path, "--until", "7200s", "--json"]);
+    let output = punctual(&["simulate", &path, "--for", "7200s", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let mut page: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     page["tasks"].take()
@@ -57,7 +57,7 @@ fn what_has_too_many_jobs_is_refused_with_the_number_and_its_place() {
         let output = punctual(&[&["simulate", &path], arguments].concat());
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{place}: {said}");
-        assert!(said.contains(place) && said.contains("write --until"), "{place}: {said}");
+        assert!(said.contains(place) && said.contains("write --for"), "{place}: {said}");
         // What it says to write instead is taken.
         let until = said.trim_end().rsplit_once(' ').expect("words").1;
         assert!(until.ends_with('s'), "{said}");

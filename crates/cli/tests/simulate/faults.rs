@@ -6,7 +6,7 @@ use super::{CHANNELS, STUDIO, jobs, json, list, page, written};
 
 #[test]
 fn every_fault_strikes_as_often_as_asked_and_tasks_alone() {
-    let run = |fault: &[&str], exit| json(&[&[STUDIO, "--until", "2s"], fault].concat(), exit);
+    let run = |fault: &[&str], exit| json(&[&[STUDIO, "--for", "2s"], fault].concat(), exit);
     let struck = |report: &Value, what: &str| report["faults"]["struck"][what].as_u64();
     let kept = run(&[], 0);
     let zero = ["overruns", "extra_releases", "late_timers", "stolen_ns"];
@@ -36,22 +36,22 @@ fn every_fault_strikes_as_often_as_asked_and_tasks_alone() {
     let worst = |report: &Value| report["tasks"][1]["max_response_time_ns"].as_u64();
     assert!(worst(&stolen) > worst(&kept));
 
-    let text = page(&[STUDIO, "--until", "2s", "--overrun", "3"], 1);
+    let text = page(&[STUDIO, "--for", "2s", "--overrun", "3"], 1);
     let sentence = "injected: overruns to 300 % of the running time in every job: 350";
     assert!(text.contains(sentence), "{text}");
 }
 
 #[test]
 fn overheads_are_paid_and_admission_knows_them() {
-    let free = json(&[STUDIO, "--until", "1s"], 0);
-    let dear = json(&[STUDIO, "--until", "1s", "--overheads", "20us,30us"], 0);
+    let free = json(&[STUDIO, "--for", "1s"], 0);
+    let dear = json(&[STUDIO, "--for", "1s", "--overheads", "20us,30us"], 0);
     assert_eq!(dear["overheads"]["cache_ns"], 30_000);
     for key in ["max_response_time_ns", "response_time_bound_ns"] {
         let of = |report: &Value| report["tasks"][1][key].as_u64().expect("a number");
         assert!(of(&free) < of(&dear), "{key}");
     }
     // A third of the CPU goes into switching.
-    let page = page(&[STUDIO, "--until", "1s", "--overheads", "1ms"], 1);
+    let page = page(&[STUDIO, "--for", "1s", "--overheads", "1ms"], 1);
     assert!(page.contains("refuses this contract with these switches"), "{page}");
 }
 
@@ -63,7 +63,7 @@ fn a_flood_is_policed_and_told() {
                      delay_bound = '1ms'\ndirection = 'receive'\n";
     let contract = std::fs::read_to_string(CHANNELS).expect("there") + receiving;
     let (_folder, path) = written(&contract);
-    let kept = json(&[&path, "--until", "1s"], 0);
+    let kept = json(&[&path, "--for", "1s"], 0);
     let of = |report: &Value, list_of: &str, name: &str, key: &str| {
         let named = list(report, list_of).iter().find(|entry| entry["name"] == name);
         named.expect(name)[key].as_u64().expect("a number")
@@ -71,7 +71,7 @@ fn a_flood_is_policed_and_told() {
     assert_eq!(of(&kept, "receiving", "in", "taken"), 100);
     let name = list(&kept, "channels")[0]["name"].as_str().expect("a name");
     let floods = ["--flood", "in:20", "--flood", &format!("{name}:5")];
-    let flooded = json(&[&[&path[..], "--until", "1s"], &floods[..]].concat(), 0);
+    let flooded = json(&[&[&path[..], "--for", "1s"], &floods[..]].concat(), 0);
     assert_eq!(flooded["faults"]["floods"][0]["times"], 20);
     let discarded = ["non_conforming", "dropped"].map(|key| of(&flooded, "receiving", "in", key));
     assert_eq!(of(&flooded, "receiving", "in", "messages"), 2_000);

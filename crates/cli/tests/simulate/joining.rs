@@ -24,7 +24,7 @@ wcet = '5ms'
 fn a_newcomer_is_admitted_or_refused_when_it_comes() {
     let (_folder, studio) = written(STUDIO);
     let run = |join: &str| {
-        [&studio, "--until", "200ms", "--leave", "control:5ms", "--join", join].map(String::from)
+        [&studio, "--for", "200ms", "--leave", "control:5ms", "--join", join].map(String::from)
     };
     let early = run("audio:5ms");
     let early: Vec<&str> = early.iter().map(String::as_str).collect();

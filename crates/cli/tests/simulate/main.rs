@@ -99,7 +99,7 @@ fn what_is_admitted_is_never_late_nor_beyond_its_bound() {
         &["--arrivals", "periodic", "--overheads", "50us"],
     ] {
         for contract in [STUDIO, CHANNELS, STREAM] {
-            let report = json(&[&[contract, "--until", "3s"], more].concat(), 0);
+            let report = json(&[&[contract, "--for", "3s"], more].concat(), 0);
             assert_eq!(report["admitted"], true);
             let entries = list(&report, "tasks").iter().chain(list(&report, "reservations"));
             for entry in entries {
@@ -162,7 +162,7 @@ fn the_trace_is_one_slice_a_stretch_and_they_do_not_overlap() {
     let (folder, _) = written("");
     let path = folder.path().join("trace.json");
     let path = path.to_str().expect("UTF-8");
-    let output = punctual(&["simulate", STUDIO, "--until", "400ms", "--perfetto", path]);
+    let output = punctual(&["simulate", STUDIO, "--for", "400ms", "--perfetto", path]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let mut end = 0.0;
     let slices = trace(path);
@@ -172,7 +172,7 @@ fn the_trace_is_one_slice_a_stretch_and_they_do_not_overlap() {
         assert!(number("ts") >= end - 1e-6, "{slice}");
         end = number("ts") + number("dur");
     }
-    let again = ["simulate", STUDIO, "--until", "400ms", "--perfetto", path];
+    let again = ["simulate", STUDIO, "--for", "400ms", "--perfetto", path];
     let refused = punctual(&again);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("--force"), "{}", text(&refused.stderr));
@@ -187,10 +187,10 @@ fn trace(path: &str) -> Vec<Value> {
 
 #[test]
 fn patterns_differ_and_say_what_was_drawn() {
-    let of = |pattern: &str| json(&[STUDIO, "--until", "2s", "--arrivals", pattern], 0);
+    let of = |pattern: &str| json(&[STUDIO, "--for", "2s", "--arrivals", pattern], 0);
     let periodic = of("periodic");
     assert_eq!((jobs(&periodic), &periodic["seed"]), (200 + 50 + 100, &Value::Null));
-    assert_eq!(json(&[STUDIO, "--until", "2s"], 0), periodic);
+    assert_eq!(json(&[STUDIO, "--for", "2s"], 0), periodic);
     assert_eq!(of("adversarial")["seed"], Value::Null);
     for drawn in ["sporadic", "bursty"] {
         let report = of(drawn);
@@ -226,7 +226,7 @@ fn tasks_run_where_admission_placed_them() {
 fn a_link_that_is_too_slow_is_seen_to_be() {
     let slow = std::fs::read_to_string(CHANNELS).expect("there").replace("160mbit/s", "9mbit/s");
     let (_folder, path) = written(&slow);
-    let report = json(&[&path, "--until", "1s", "--arrivals", "adversarial"], 1);
+    let report = json(&[&path, "--for", "1s", "--arrivals", "adversarial"], 1);
     assert_eq!(report["admitted"], false);
     let broken = |channel: &Value| {
         ["late", "refused", "not_sent"].iter().filter_map(|key| channel[key].as_u64()).sum::<u64>()
@@ -237,7 +237,7 @@ fn a_link_that_is_too_slow_is_seen_to_be() {
 /// A channel of a stream sends what the turns of its upcall hand over, and nothing else.
 #[test]
 fn frames_go_through_their_turns_and_their_channels() {
-    let report = json(&[STREAM, "--until", "3s"], 0);
+    let report = json(&[STREAM, "--for", "3s"], 0);
     let of = |list_of: &str, name: &str, key: &str| {
         let named = list(&report, list_of).iter().find(|entry| entry["name"] == name);
         named.expect(name)[key].as_u64().expect("a number")
@@ -249,10 +249,10 @@ fn frames_go_through_their_turns_and_their_channels() {
         assert_eq!(messages, of("streams", stream, "frames"), "{stream}");
     }
     // A turn that takes too long makes its frames late, too.
-    let late = json(&[STREAM, "--until", "3s", "--overrun", "40"], 1);
+    let late = json(&[STREAM, "--for", "3s", "--overrun", "40"], 1);
     let late = list(&late, "streams").iter().map(|stream| stream["late"].as_u64());
     assert!(late.sum::<Option<u64>>() > Some(0));
-    let text = page(&[STREAM, "--until", "3s"], 0);
+    let text = page(&[STREAM, "--for", "3s"], 0);
     assert!(text.contains("0 of ") && text.contains("frames not sent in time"), "{text}");
 }
 
@@ -264,7 +264,7 @@ fn a_stream_may_be_worked_off_and_sent_by_different_cpus() {
     let second = "[[task]]\nname = 'second'\nperiod = '20ms'\nwcet = '9ms'\n";
     let (_folder, path) = written(&format!("{contract}\n{second}"));
     for more in [&[][..], &["--seed", "4"], &["--arrivals", "adversarial"]] {
-        let report = json(&[&[&path, "--until", "3s"], more].concat(), 0);
+        let report = json(&[&[&path, "--for", "3s"], more].concat(), 0);
         let camera = |list_of: &str| {
             let mut entries = list(&report, list_of).iter();
             let of_it =
@@ -285,8 +285,8 @@ fn bad_input_is_exit_2() {
     let (_folder, tabled) = written(&tabled);
     for (arguments, wanted) in [
         (&["/nowhere.toml"][..], "/nowhere.toml"),
-        (&[STUDIO, "--until", "10"], "no unit"),
-        (&[STUDIO, "--until", "0s"], "at least 1ns"),
+        (&[STUDIO, "--for", "10"], "no unit"),
+        (&[STUDIO, "--for", "0s"], "at least 1ns"),
         (&[STUDIO, "--perfetto", "/nowhere/at/all"], "/nowhere/at/all"),
         (&[STUDIO, "--arrivals", "often"], "adversarial"),
         (&[STUDIO, "--exec-times", "best"], "worst"),
@@ -333,7 +333,7 @@ fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
     let one = |at| format!("[[reservation]]\nname = 'r{at}'\nbudget = '6ms'\nperiod = '10ms'\n");
     let all: String = (1..=3).map(one).collect();
     let (_folder, file) = written(&format!("[system]\npolicy = 'edf'\ncpus = 2\n{all}"));
-    for command in [&["admit"][..], &["simulate", "--until", "100ms"]] {
+    for command in [&["admit"][..], &["simulate", "--for", "100ms"]] {
         let args: Vec<&str> = command.iter().copied().chain([&*file]).collect();
         let refused = punctual(&args);
         let said = text(&refused.stdout) + &text(&refused.stderr);

@@ -20,7 +20,7 @@ fn a_run_is_the_page_of_its_trace() {
     let (folder, _) = written("");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let (trace, page, other) = (path("a.ptrace"), path("a.html"), path("b.html"));
-    let run = ["simulate", STUDIO, "--overrun", "6:1/4", "--seed", "3", "--until", "2s"];
+    let run = ["simulate", STUDIO, "--overrun", "6:1/4", "--seed", "3", "--for", "2s"];
     let both = punctual(&[&run[..], &["--trace", &trace, "--report", &page]].concat());
     assert_eq!(both.status.code(), Some(1), "{}", text(&both.stderr));
     assert_eq!(punctual(&["report", &trace, "-o", &other]).status.code(), Some(0));
@@ -35,10 +35,10 @@ fn every_kind_of_run_has_a_page() {
     let (_folder, dhall) = written(DHALL);
     let (_other, blocked) = written(BLOCKED);
     for (arguments, exit, words) in [
-        (&[STUDIO, "--until", "1s"][..], 0, &["capture", "modem", "admitted under rmdp"][..]),
-        (&[COMMANDS, "--until", "1s"], 0, &["<svg"]),
-        (&[&dhall, "--until", "1s"], 0, &["light", "heavy"]),
-        (&[STUDIO, "--overrun", "3", "--until", "1s"], 1, &["late"]),
+        (&[STUDIO, "--for", "1s"][..], 0, &["capture", "modem", "admitted under rmdp"][..]),
+        (&[COMMANDS, "--for", "1s"], 0, &["<svg"]),
+        (&[&dhall, "--for", "1s"], 0, &["light", "heavy"]),
+        (&[STUDIO, "--overrun", "3", "--for", "1s"], 1, &["late"]),
         (&[&blocked, "--witness"], 1, &["urgent", "slow"]),
         (&[STUDIO, "--witness"], 0, &["<html"]),
     ] {
@@ -55,7 +55,7 @@ fn a_page_that_is_there_stays_unless_forced() {
     let page = folder.path().join("a.html");
     std::fs::write(&page, "mine").expect("written");
     let name = page.to_str().expect("UTF-8");
-    let run = ["simulate", STUDIO, "--until", "100ms", "--report", name];
+    let run = ["simulate", STUDIO, "--for", "100ms", "--report", name];
     let refused = punctual(&run);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("--force"), "{}", text(&refused.stderr));

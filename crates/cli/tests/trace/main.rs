@@ -44,7 +44,7 @@ fn traced(contract: &str, until: &str) -> (TempDir, PathBuf) {
     let output = punctual(&[
         "simulate",
         from.to_str().expect("UTF-8"),
-        "--until",
+        "--for",
         until,
         "--trace",
         to.to_str().expect("UTF-8"),
@@ -201,7 +201,7 @@ fn decoded(text: &str) -> Vec<u8> {
 fn the_virtual_call_is_traced_driver_by_driver() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("demo.ptrace");
-    let arguments = ["demo", "--virtual", "--seconds", "5", "--trace"];
+    let arguments = ["demo", "--virtual", "--for", "5s", "--trace"];
     let output = punctual(&[&arguments[..], &[path.to_str().expect("UTF-8")]].concat());
     assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
     let (code, lines) = why(&path);

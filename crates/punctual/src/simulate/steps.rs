@@ -33,7 +33,7 @@ pub(super) fn bounded(
     let shorter = leading_digit(u128::from(options.until.as_nanos()) * MOST / all);
     Err(Failure::bad_input(format!(
         "{}; simulating {} would take some {all} steps, and {MOST} are the most: {}, or write \
-         --until {}",
+         --for {}",
         most.why,
         options.until,
         most.instead,

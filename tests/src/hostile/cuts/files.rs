@@ -89,7 +89,7 @@ impl Stage {
     fn simulate(&self, to: &Path) -> Command {
         let mut command = Command::new(&self.punctual);
         command.arg("simulate").arg(self.beside("contract.toml"));
-        command.args(["--until", "100ms", "--force", "--trace"]).arg(to);
+        command.args(["--for", "100ms", "--force", "--trace"]).arg(to);
         command
     }
 

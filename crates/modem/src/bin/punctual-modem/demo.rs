@@ -9,6 +9,7 @@ use std::sync::Arc;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::options::time;
 use punctual_frontend::output::{self, JsonFile};
 use punctual_frontend::trace_file::{TraceArgs, refused};
 use punctual_model::Duration;
@@ -22,7 +23,7 @@ const MOST_BYTES: u64 = 4 << 20;
 const EXAMPLES: &str = "\
 Examples:
   punctual-modem demo                             on this host, as root
-  punctual-modem demo --seconds 15 --json out.json
+  punctual-modem demo --for 15s --json out.json
   punctual-modem demo --trace demo.ptrace         every job, for punctual why, report and export
   punctual-modem demo --file song.mid --seed 7
   punctual-modem demo --virtual                   in virtual time: same result every time, no privilege
@@ -48,8 +49,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Length of each call; about 250 bytes a second after the first three
-    #[arg(long, default_value_t = 28, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    seconds: u32,
+    #[arg(long = "for", value_name = "TIME", default_value = "28s", value_parser = call_length)]
+    length: Duration,
     /// Spinning threads on each CPU
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=256))]
     competitors: u16,
@@ -80,7 +81,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let options = Options {
         file: Arc::from(file),
         seed: args.seed,
-        length: Duration::from_secs(u64::from(args.seconds)),
+        length: args.length,
         competitors_per_cpu: usize::from(args.competitors),
     };
     let report = if args.virtual_time {
@@ -96,6 +97,13 @@ pub(crate) fn main(args: &Args) -> Outcome {
     output::print(&format!("{}\n{}\n", header(&report), table(&report)))?;
     let broken = report.rows.iter().any(Row::breaks_its_promise);
     Ok(if broken { Exit::Refused } else { Exit::Kept })
+}
+
+/// Parses the length of a call: from a second to an hour.
+fn call_length(text: &str) -> Result<Duration, String> {
+    let length = time(text)?;
+    let permitted = Duration::from_secs(1)..=Duration::from_secs(3600);
+    if permitted.contains(&length) { Ok(length) } else { Err("it must be from 1s to 3600s".into()) }
 }
 
 fn run_live(options: &Options, traced: &mut Traced) -> Result<Report, Failure> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::options::time;
 use punctual_frontend::trace_file::TraceArgs;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
@@ -34,7 +35,7 @@ Then, in two terminals: minicom -D /tmp/modem-a, and there ATDT1; minicom -D /tm
 ATA when it rings (or ATS0=1 before). Any number reaches the other modem. docs/modem.md has all
 commands.
 
-Exit codes: 0 ended by a signal or after --seconds, 1 a bank not admitted, 2 bad usage, 3 this host
+Exit codes: 0 ended by a signal or after --for TIME, 1 a bank not admitted, 2 bad usage, 3 this host
 cannot.";
 
 /// The length of a block of samples.
@@ -63,15 +64,15 @@ pub(crate) struct Args {
     recording: recording::Recording,
     #[command(flatten)]
     bank: bank::Bank,
-    /// End after this many seconds
-    #[arg(long)]
-    seconds: Option<u32>,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    length: Option<Duration>,
     #[command(flatten)]
     trace: TraceArgs,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let until = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let until = args.length;
     if let Some((lines, dir)) = args.bank.asked_for() {
         return bank::main(lines, dir, &args.bank, until, &args.trace);
     }

@@ -1,9 +1,12 @@
-//! Values that options of several subcommands have.
+//! Values of options that several programs share.
 
 use punctual_model::{Duration, units};
 
-/// A time that is not zero.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
+/// Parses a time that is not zero, such as `10s`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn time(text: &str) -> Result<Duration, String> {
     match units::parse_nanos(text) {
         Ok(0) => Err("it must be at least 1ns".into()),
         Ok(nanos) => Ok(Duration::from_nanos(nanos)),
