@@ -6,17 +6,18 @@ use punctual_model::{
 };
 use rand::{Rng, RngExt};
 
-/// Who goes next, over all there are but for EDF with virtual deadlines, whose tasks are of two criticalities.
+/// The policies for one CPU, all but EDF with virtual deadlines, whose tasks have two
+/// criticalities.
 pub const POLICIES: [Policy; 5] = [Policy::Rmdp, Policy::Rm, Policy::Fp, Policy::Edf, Policy::Fifo];
 
-/// What a random set of tasks may hold.
+/// The properties of a random set of tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Least and greatest utilisation aimed at, before rounding.
+    /// The least and greatest target utilisation, before rounding.
     pub total: (f64, f64),
-    /// The longest period over the shortest, at most.
+    /// The greatest ratio of the longest to the shortest period.
     pub spread: f64,
-    /// Deadlines up to so many periods, where they are not at the end of the period.
+    /// The latest deadline in periods, where deadlines are not at the end of the period.
     pub latest_deadline: u64,
 }
 
@@ -24,11 +25,11 @@ impl Kind {
     /// Periods over two decades, deadlines up to two periods, utilisation up to 1.
     pub const ANY: Self = Self { total: (0.1, 1.0), spread: 100.0, latest_deadline: 2 };
 
-    /// What has a chance to be admitted first in, first out: one long job delays everybody.
+    /// A set that may be admitted first in, first out, where one long job delays all tasks.
     pub const FIFO: Self = Self { total: (0.1, 0.8), spread: 4.0, latest_deadline: 2 };
 }
 
-/// A random set of 1 to 8 tasks: deadlines before and after the period, jitter, quanta, last
+/// Draws a random set of 1 to 8 tasks: deadlines before and after the period, jitter, quanta, last
 /// segments and jobs that are never preempted, or none of each.
 pub fn tasks(rng: &mut impl Rng, kind: Kind) -> Vec<Task> {
     let count = rng.random_range(1..=8);
@@ -44,12 +45,12 @@ pub fn tasks(rng: &mut impl Rng, kind: Kind) -> Vec<Task> {
         .iter()
         .enumerate()
         .map(|(i, share)| {
-            // From 1 ms on, evenly over the decades.
+            // From 1 ms on, uniform over the logarithm.
             let period = (1000.0 * kind.spread.powf(rng.random_range(0.0..1.0))).round() as u64;
             let wcet = ((total * share / sum * period as f64) as u64).clamp(1, period);
             let deadline = match rng.random_range(0..8) {
                 _ if !with_deadlines => period,
-                // Nearly never admitted, but where it is, it is at the edge.
+                // Rarely admitted, but any such set that is admitted is at the edge.
                 0 => rng.random_range(wcet..=period),
                 _ => rng.random_range(period.div_ceil(2).max(wcet)..=period * kind.latest_deadline),
             };
@@ -73,8 +74,8 @@ pub fn tasks(rng: &mut impl Rng, kind: Kind) -> Vec<Task> {
         .collect()
 }
 
-/// A random contract for one CPU under any policy, with reservations above the tasks or none, and
-/// the host it is for, whose switches cost something or nothing.
+/// Draws a random contract for one CPU under any policy, with reservations above the tasks or none,
+/// and a host for it, whose switches cost something or nothing.
 pub fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let policy = POLICIES[rng.random_range(0..POLICIES.len())];
     let kind = if policy == Policy::Fifo { Kind::FIFO } else { Kind::ANY };
@@ -89,7 +90,8 @@ pub fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     (Contract { reservations, ..Contract::of_tasks(policy, 1, tasks) }, host)
 }
 
-/// A random contract for two to four CPUs, with up to eight tasks for each, and the host it is for.
+/// Draws a random contract for two to four CPUs, with up to eight tasks for each, and a host for
+/// it.
 pub fn several(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let policy = POLICIES[rng.random_range(0..POLICIES.len())];
     let kind = if policy == Policy::Fifo { Kind::FIFO } else { Kind::ANY };
@@ -108,7 +110,7 @@ pub fn several(rng: &mut impl Rng) -> (Contract, HostProfile) {
     (Contract::of_tasks(policy, cpus, of_each.into_iter().enumerate().map(named).collect()), host)
 }
 
-/// What waking up costs: nothing, or up to half a millisecond.
+/// Draws the cost of a wake-up: nothing, or up to half a millisecond.
 pub fn wake_up(rng: &mut impl Rng) -> Service {
     let micros = if rng.random_bool(0.3) { rng.random_range(1..=500) } else { 0 };
     Service::from_micros(micros)

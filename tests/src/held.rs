@@ -1,4 +1,4 @@
-//! One thread of another process, held for a while.
+//! Holds one thread of another process for a while.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -6,20 +6,20 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr;
 
-/// A thread that stands still while the others of its process go on (ptrace(2)). It goes on when this is
-/// dropped, and also when the thread ends that holds it.
+/// A thread held stopped while the other threads of its process go on (ptrace(2)). It continues
+/// when this value is dropped or the thread that holds it ends.
 #[derive(Debug)]
 pub struct HeldThread {
     thread: i32,
-    /// Only the thread that holds it can let it go.
+    /// Only the thread that holds it can release it.
     _here: PhantomData<*const ()>,
 }
 
 impl HeldThread {
-    /// Holds the thread of the process `pid` that is called so.
+    /// Holds the thread called `name` of the process `pid`.
     ///
     /// # Errors
-    /// If there is no such thread, or the kernel does not allow it.
+    /// Fails if there is no such thread, or the kernel does not allow it.
     pub fn of(pid: u32, name: &str) -> io::Result<Self> {
         let mut threads = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
         let called = |path: &std::path::Path| {
@@ -29,7 +29,7 @@ impl HeldThread {
         let thread = found.and_then(|thread| thread.file_name().to_str()?.parse().ok());
         let thread: i32 = thread.ok_or(io::ErrorKind::NotFound)?;
         ask(libc::PTRACE_SEIZE, thread)?;
-        // From here on it is let go whatever happens.
+        // From here on the thread is released whatever happens.
         let held = Self { thread, _here: PhantomData };
         ask(libc::PTRACE_INTERRUPT, thread)?;
         // SAFETY: no status is asked for.

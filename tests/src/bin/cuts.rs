@@ -1,6 +1,8 @@
-//! Cuts processes at each of their system calls and looks for what is broken or left behind (docs/machines.md).
+//! Cuts processes at each of their system calls and reports what is broken or left behind
+//! (docs/machines.md).
 //!
-//! Needs root's rights. Exit codes: 0 kept, 1 something broke, 2 bad usage, 3 this host cannot.
+//! Needs root privileges. Exit codes: 0 all promises held, 1 something broke, 2 bad usage, 3 this
+//! host cannot run it.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ usage: cuts [--scenario NAME] [--victim NAME] [--action NAME] [--at N | --stride
             [--seconds N] [--list]
 Cuts at every call of every scenario, or at every N-th; at most so often each, and for so long in all.";
 
-/// What is wanted.
+/// The sweeps selected on the command line.
 #[derive(Default)]
 struct Wanted {
     scenario: Option<String>,
@@ -94,7 +96,7 @@ fn main() -> ExitCode {
         let swept = sweep.run(first, stride, most, |at| eprint!("\r{sweep} --at {at} "));
         let took = (clock::now() - start).as_nanos() / 1_000_000;
         println!("\r{sweep}: {} cuts up to call {}, {took} ms", swept.cuts, swept.last);
-        // Every scenario has calls to be cut at: none means that they are not recognised.
+        // Every scenario has calls to cut at: none means that they are not recognised.
         if swept.cuts == 0 && first == 1 {
             println!("BROKEN: nothing was cut\n    again: cuts {sweep}");
             broken += 1;

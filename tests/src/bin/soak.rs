@@ -1,7 +1,8 @@
-//! A long soak: random systems, admitted and then simulated. `SOAK_FROM` is the first seed (0),
-//! `SOAK_SYSTEMS` how many (a million); what a run did need not be done again.
+//! Runs a long soak: random systems are admitted and then simulated. `SOAK_FROM` is the first seed
+//! (0), `SOAK_SYSTEMS` the number of systems (a million). Seeds that an earlier run covered need
+//! not be run again.
 //!
-//! Prints each broken promise with its seed and goes on. Exit code 1 if there was any.
+//! Prints each broken promise with its seed and continues. Exits with code 1 if there was any.
 #![allow(clippy::disallowed_methods, reason = "how long it took, for people to read")]
 
 use std::process::ExitCode;
@@ -22,7 +23,8 @@ fn line(tally: &Tally, from: u64, began: Instant) -> String {
     )
 }
 
-/// Seeds taken at a time, so that `SOAK_FROM` of the next run can be read off the last line.
+/// The number of seeds taken at a time, so that `SOAK_FROM` of the next run can be read off the
+/// last line.
 const SHARE: u64 = 64;
 
 fn main() -> ExitCode {

@@ -1,11 +1,12 @@
-//! Hostile clients against one broker for long: `HOSTILE_SECONDS` says how long (3600), `HOSTILE_SEED` is the
-//! first seed (1), `HOSTILE_WITHOUT` leaves out kinds of action, `HOSTILE_BOUNDS=loose` asks for no more than
-//! the tests do.
+//! Runs hostile clients against one broker for a long time: `HOSTILE_SECONDS` is the duration
+//! (3600), `HOSTILE_SEED` the first seed (1), `HOSTILE_WITHOUT` leaves out kinds of action, and
+//! `HOSTILE_BOUNDS=loose` asks for no more than the tests do.
 //!
-//! Needs root's rights, and unless the bounds are loose a host that does nothing else: honest clients are owed an
-//! answer within 50 ms, and half of them within 5. A seed in which nothing but waits were too long, while a CPU
-//! itself stood still for longer than an answer may take, is not judgeable. Exit codes: 0 kept, 1 something did not
-//! hold, 3 this host cannot, 4 no seed was judgeable.
+//! Needs root privileges and, unless the bounds are loose, an otherwise idle host: honest clients
+//! are owed an answer within 50 ms, and half of the answers within 5 ms. A seed is not judgeable if
+//! the only violations were long waits and a CPU itself stalled for longer than an answer may take.
+//! Exit codes: 0 all promises held, 1 something did not hold, 3 this host cannot run it, 4 no seed
+//! was judgeable.
 
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use system_tests::hostile::model::{Bounds, Broken, Round};
 use system_tests::hostile::{self, number_from_environment};
 use system_tests::stalls::Witness;
 
-/// How long a seed acts.
+/// How long the clients act in one seed.
 const ROUND: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {

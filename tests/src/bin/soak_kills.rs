@@ -1,7 +1,7 @@
-//! Kills each kind of process many times, at moments that a seed draws, and looks for what is left. `KILLS`
-//! says how often (1000), `KILLS_SEED` with which seed (1).
+//! Kills each kind of process many times, at moments that a seed draws, and reports what is left.
+//! `KILLS` is the number of kills (1000), `KILLS_SEED` the seed (1).
 //!
-//! Needs root's rights. Exit code 1 if anything was left behind.
+//! Needs root privileges. Exits with code 1 if anything was left behind.
 
 use std::process::ExitCode;
 

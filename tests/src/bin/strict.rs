@@ -1,9 +1,10 @@
-//! Runs what is admitted live and judges it strictly, in a machine whose time is counted in instructions.
+//! Runs admitted work live and judges it strictly, in a machine whose time is counted in
+//! instructions.
 //!
-//! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls, `strict channels SOCKET FIRST SETS` sets of channels by the
-//! broker that listens there. `strict spin BUDGET/PERIOD SECONDS` is a program to be
-//! held by a reservation, and tells how exactly it was. Exit code 1 if a promise was broken, 2 for bad usage, 3 in a
-//! machine with another clock.
+//! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls; `strict channels SOCKET FIRST SETS`
+//! runs sets of channels through the broker that listens on SOCKET. `strict spin BUDGET/PERIOD
+//! SECONDS` is a program for a reservation to contain, and reports how exactly it was contained.
+//! Exit codes: 1 a promise was broken, 2 bad usage, 3 the machine has another clock.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use punctual_model::Duration;
 use punctual_model::reservation::Reservation;
 use system_tests::strict::{self, Kept, bursts, channels, upcalls};
 
-/// The longest interrupt within a burst.
+/// The longest interruption within a burst.
 const PAUSE: Duration = Duration::from_micros(80);
 
 fn main() -> ExitCode {
@@ -51,7 +52,8 @@ fn run_upcalls(profile: &str, first: &str, sets: &str) -> Result<bool, Box<dyn E
     hold_sets(first, sets, "jobs", |seed| upcalls::hold(seed, host, interrupts))
 }
 
-/// Runs sets with seeds from `first` on, prints a line for each, and returns whether all were kept.
+/// Runs sets with seeds from `first` on, prints a line for each, and returns whether all kept their
+/// promises.
 fn hold_sets(
     first: &str,
     sets: &str,

@@ -1,4 +1,4 @@
-//! Attacks that are written by hand: in the attacker's process, a line of text each.
+//! Attacks that are written by hand. They run in the attacker's process, one line of text each.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -20,24 +20,25 @@ use super::person::say;
 use super::queue::Queue;
 use super::raw::Raw;
 
-/// What one user may have of them (`max_connections`), one of which is taken.
+/// The connections left to one user (`max_connections`) after the one that the attacker already
+/// has.
 const MOST_CONNECTIONS: usize = 63;
 
-/// How long the last close of a file takes that an attacker hands over.
+/// How long the last close of a file lingers that an attacker hands over.
 pub const LINGER: Time = Time::from_secs(8);
 
 struct Attacker {
     socket: PathBuf,
     /// Keeps the broker busy for a moment.
     distraction: Raw,
-    /// What has to stay open for the attack to last.
+    /// The descriptors that stay open for the attack to last.
     kept: Vec<OwnedFd>,
     connections: Vec<Raw>,
     channels: Vec<Queue>,
     busy: Arc<AtomicBool>,
 }
 
-/// In the attacker's process.
+/// Runs in the attacker's process.
 pub(super) fn obey(socket: &Path) {
     let busy = Arc::new(AtomicBool::new(true));
     super::raw::may_be_real_time();
@@ -79,8 +80,8 @@ impl Attacker {
         }
     }
 
-    /// Hands the broker a socket whose last close lingers, with a message that should bring no files, and
-    /// keeps no copy.
+    /// Hands the broker a socket whose last close lingers, with a message that should carry no
+    /// files, and keeps no copy.
     fn hand_over(&mut self, carriage: &str) -> Outcome {
         let (file, peer) = Lingering::new(LINGER)?.into_parts();
         self.kept.push(peer);
@@ -90,9 +91,10 @@ impl Attacker {
             "hello" => (vec![], hello.into()),
             "garbage" => (vec![], b"{".into()),
             "too_long" => (vec![], vec![b' '; 65_537]),
-            // The broker closes the connection for the first message, and with it the second.
+            // The broker closes the connection because of the first message, and the second one
+            // with it.
             "behind_garbage" => (vec![b"{"], hello.into()),
-            // Both ends may be closed before anything is read; or the broker turns the client away.
+            // Both ends may be closed before anything is read, or the broker turns the client away.
             "closed" | "turned_away" => (vec![], hello.into()),
             "ping" => ([vec![hello], before].concat(), br#"{"id":2,"ask":"ping"}"#.into()),
             "no_channel" => ([vec![hello], before].concat(), attach(1)),
@@ -107,13 +109,13 @@ impl Attacker {
             None
         };
         if carriage == "turned_away" {
-            // As many as one user may have.
+            // As many connections as one user may have.
             for _ in 0..MOST_CONNECTIONS {
                 self.connections.push(Raw::connect(&self.socket)?);
             }
         }
-        // The broker must not have taken it before this end is closed: then this end would linger. It serves
-        // an earlier connection of this client first.
+        // The broker must not accept the connection before this end is closed: then this end would
+        // linger. It serves an earlier connection of this client first.
         for _ in 0..50 {
             self.distraction.tell(&json!({"status": {"after": null}}), &[]);
         }
@@ -130,7 +132,7 @@ impl Attacker {
         Ok(if sent { "handed over" } else { "refused" }.into())
     }
 
-    /// Uses nine tenths of a CPU until it is told that this is too much, rests for a window, and begins
+    /// Uses nine tenths of a CPU until the broker reports overuse, rests for a window, and begins
     /// again. Returns how many milliseconds of processor time this thread had in SCHED_FIFO.
     fn overuse(&mut self, ppm: u64, seconds: u64) -> Outcome {
         let mut raw = Raw::greeted(&self.socket)?;
@@ -161,7 +163,7 @@ impl Attacker {
         Ok(format!("{}", used.as_nanos() / 1_000_000))
     }
 
-    /// Asks for upcalls with a share of a CPU; returns what the broker says.
+    /// Asks for upcalls with a share of a CPU and returns the broker's answer.
     fn ask_for_upcalls(&mut self, ppm: u64) -> Outcome {
         let mut raw = Raw::greeted(&self.socket)?;
         let answer = raw.ask(&request_of(ppm), &[]);
@@ -169,8 +171,8 @@ impl Attacker {
         Ok(answer.map_or_else(|| "nothing".into(), |answer| answer.to_string()))
     }
 
-    /// Gives a reservation back without leaving its class, and asks for upcalls of the same thread; returns
-    /// what the broker says.
+    /// Gives a reservation back without leaving its class, asks for upcalls of the same thread, and
+    /// returns the broker's answer.
     fn renege(&mut self, ppm: u64) -> Outcome {
         let mut raw = Raw::greeted(&self.socket)?;
         let this = thread::current().as_raw();
@@ -184,7 +186,7 @@ impl Attacker {
         Ok(format!("{released:?}, then {answer:?}"))
     }
 
-    /// Asks for a channel and opens it; returns what the broker says.
+    /// Asks for a channel, opens it, and returns the broker's answer.
     fn open_channel(&mut self, slots: u64, bytes: u64) -> Outcome {
         let mut raw = Raw::greeted(&self.socket)?;
         let id = open(&mut raw, slots, bytes)?;
@@ -194,8 +196,8 @@ impl Attacker {
         Ok(answer.to_string())
     }
 
-    /// Rings with files whose last close lingers over every socket that it has of a channel, and goes on
-    /// ringing until the server takes the rings out.
+    /// Rings the bell over every socket of a channel with files whose last close lingers, and
+    /// continues until the server removes the rings.
     fn ring_with_slow_files(&mut self) -> Outcome {
         let mut sent = 0;
         let bells = || self.channels.iter().flat_map(Queue::bells);
@@ -213,8 +215,8 @@ impl Attacker {
         Ok(format!("{sent} sent"))
     }
 
-    /// Punches holes into the messages of its channels from threads that hardly ever run (SCHED_IDLE),
-    /// beside threads that always do, and has the server read them.
+    /// Punches holes into the messages of its channels from SCHED_IDLE threads, which hardly ever
+    /// run beside threads that always do, and has the server read them.
     fn punch(&mut self, hogs: u64) -> Outcome {
         let channels = std::mem::take(&mut self.channels);
         let started = channels.len();
@@ -247,7 +249,7 @@ impl Attacker {
         Ok(format!("{started} punch"))
     }
 
-    /// Does all that a broker may find worth a line in its log, as often as it can.
+    /// Does everything that a broker may log, as often as it can.
     fn chatter(&mut self, seconds: u64) -> Outcome {
         let until = clock::now() + Duration::from_secs(seconds);
         let mut rounds = 0;
@@ -279,7 +281,7 @@ fn is_fifo() -> bool {
     matches!(class, Some(Class::Fifo { .. }))
 }
 
-/// A request for one upcall every 20 ms of this thread, with so much of a CPU.
+/// Returns a request for one upcall every 20 ms on this thread, with `ppm` of a CPU.
 fn request_of(ppm: u64) -> Value {
     json!({"request": {"want": {"upcalls": {
         "thread": thread::current().as_raw(),
@@ -290,7 +292,7 @@ fn request_of(ppm: u64) -> Value {
     }}}})
 }
 
-/// Asks for a channel to a port where nobody listens; its number.
+/// Asks for a channel to a port on which no socket listens, and returns its number.
 fn open(raw: &mut Raw, slots: u64, bytes: u64) -> std::io::Result<u64> {
     let channel = json!({
         "name": "attacker", "direction": "send", "min_message": 1, "max_message": bytes,

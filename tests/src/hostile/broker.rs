@@ -1,4 +1,4 @@
-//! A broker with a folder of its own, and what its processes hold.
+//! A broker with a folder of its own, and a count of what its processes hold.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use super::person::{person_of, this_program};
 use crate::live;
 
-/// Quotas as an administrator would set them for users who are not known: little for each.
+/// Small quotas, as an administrator would set them for unknown users.
 pub const CONFIG: &str = r#"
     [broker]
     grace = "500ms"
@@ -42,16 +42,17 @@ pub const CONFIG: &str = r#"
     allow = ["upcalls", "reservations", "priority", "channels"]
 "#;
 
-/// What [`CONFIG`] lets one user hold, in parts per million of a CPU.
+/// The share of a CPU that [`CONFIG`] allows one user, in parts per million.
 pub const QUOTA_PPM: u64 = 100_000;
 
-/// How many grants, and how many channels, it lets one user hold.
+/// The number of grants, and of channels, that it allows one user.
 pub const QUOTA_GRANTS: u64 = 16;
 
-/// A file in the folder of a broker that is not to know what later kernels can do.
+/// A file in the folder of a broker that must not know what later kernels can do.
 const OLD_KERNEL: &str = "old-kernel";
 
-/// Has the kernel say to this process, and to all that it makes, that it has no SO_PASSRIGHTS (unix(7)).
+/// Makes the kernel report to this process and its descendants that it lacks SO_PASSRIGHTS
+/// (unix(7)).
 fn be_on_an_older_kernel() {
     const SO_PASSRIGHTS: u64 = 83;
     let (other, action) = (SeccompAction::Allow, SeccompAction::Errno(libc::ENOPROTOOPT as u32));
@@ -81,30 +82,30 @@ pub(super) fn serve(folder: &Path) {
     server.expect("opens").run().expect("runs");
 }
 
-/// Serves as a part of a broker.
+/// Serves as the part `name` of a broker.
 pub(super) fn serve_part(name: &str) {
     punctual_broker::log::start(false);
     let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
     part.expect("a part").1.run().expect("runs");
 }
 
-/// A broker and all its processes. They are killed when this is dropped.
+/// A broker and all its processes. They are killed when this value is dropped.
 #[derive(Debug)]
 pub struct Broker {
     folder: TempDir,
     child: Child,
-    /// Executed in place of the broker, with the broker's command line behind it.
+    /// The command executed in place of the broker, with the broker's command line appended.
     before: Vec<String>,
 }
 
 impl Broker {
-    /// Starts one.
+    /// Starts a broker.
     pub fn start(config: &str) -> Self {
         Self::start_in(new_folder(config), Vec::new())
     }
 
-    /// Starts one in a mount namespace of its own, in which /etc/subuid gives ordinary users their
-    /// subordinate users; `None` where that cannot be.
+    /// Starts a broker in a mount namespace of its own, in which /etc/subuid gives ordinary users
+    /// their subordinate users. Returns `None` where that is not possible.
     pub fn start_with_subordinate_users(config: &str) -> Option<Self> {
         let folder = new_folder(config);
         let subuid = folder.path().join("subuid");
@@ -119,7 +120,7 @@ impl Broker {
         Some(Self::start_in(folder, before))
     }
 
-    /// Starts one for which no socket can be made to refuse files, as before Linux 6.16.
+    /// Starts a broker for which no socket can be made to refuse files, as before Linux 6.16.
     pub fn start_as_before_refusals(config: &str) -> Self {
         let folder = new_folder(config);
         fs::write(folder.path().join(OLD_KERNEL), "").expect("written");
@@ -137,25 +138,25 @@ impl Broker {
         assert!(live::eventually(|| self.answers()), "no answer:\n{}", self.log());
     }
 
-    /// Whether it greets who connects.
+    /// Returns whether the broker greets a client that connects.
     pub fn answers(&self) -> bool {
         Connection::connect_to(&self.socket()).is_ok()
     }
 
-    /// Whether its first process has ended.
+    /// Returns whether its first process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Kills every process of it, and starts it again with the same ledger.
+    /// Kills all its processes and starts it again with the same ledger.
     pub fn restart(&mut self) {
         self.kill();
         self.child = spawn(&self.folder, &self.before);
         self.wait_until_it_answers();
     }
 
-    /// Kills every process of it, and starts it again with the same ledger, by a shell that stops itself before it
-    /// becomes the broker. Returns its first process.
+    /// Kills all its processes and starts it again with the same ledger, from a shell that stops
+    /// itself before it becomes the broker. Returns its first process.
     pub(super) fn restart_held(&mut self) -> u32 {
         self.kill();
         let shell = "kill -STOP $$; exec \"$0\" \"$@\"";
@@ -163,7 +164,7 @@ impl Broker {
         self.child.id()
     }
 
-    /// Returns the process that plays this part of it.
+    /// Returns the broker's process that plays the part `name`.
     pub(super) fn part(&self, name: &str) -> Result<u32, String> {
         let role = format!("{}=part {name}", super::ROLE);
         let plays = |pid: &i32| {
@@ -174,23 +175,23 @@ impl Broker {
         found.map(|pid| pid as u32).ok_or_else(|| format!("this broker has no {name}"))
     }
 
-    /// Returns what is granted, as root sees it, if it answers.
+    /// Returns the grants, as root sees them, or `None` if the broker does not answer.
     pub(super) fn try_status(&self) -> Option<Status> {
         Connection::connect_to(&self.socket()).ok()?.status().ok()
     }
 
-    /// Kills its first process, and with it whatever is made to end with that.
+    /// Kills its first process, and with it every process that is set to end with that one.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Where it listens.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    /// A folder that everybody may look into.
+    /// Returns a folder that every user may read.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -200,7 +201,7 @@ impl Broker {
         Connection::connect_to(&self.socket()).expect("it runs")
     }
 
-    /// Returns what is granted, as root sees it.
+    /// Returns the grants, as root sees them.
     pub fn status(&self) -> Status {
         self.connect().status().expect("it answers")
     }
@@ -210,7 +211,7 @@ impl Broker {
         self.connect().channels().expect("it answers")
     }
 
-    /// Returns what each person holds, in parts per million of a CPU, and by how many grants.
+    /// Returns each user's share in parts per million of a CPU, and the number of grants.
     pub fn held(&self) -> BTreeMap<u32, (u64, u64)> {
         let mut held: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for grant in self.status().grants {
@@ -220,13 +221,13 @@ impl Broker {
         held
     }
 
-    /// Returns all it has logged.
+    /// Returns everything that it has logged.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.folder.path().join("log")).unwrap_or_default())
             .into_owned()
     }
 
-    /// Returns its first process and all that descend from it.
+    /// Returns its first process and all descendants.
     pub fn processes(&self) -> Vec<i32> {
         let mut all = vec![self.child.id() as i32];
         let mut next = 0;
@@ -237,15 +238,15 @@ impl Broker {
         all
     }
 
-    /// Sends a signal to every process of it.
+    /// Sends a signal to all its processes.
     pub fn signal_all(&self, signal: Signal) {
         for pid in self.processes() {
-            // One may end meanwhile.
+            // A process may have ended meanwhile.
             let _ = send_to(pid, signal);
         }
     }
 
-    /// Returns what the open files of all its processes are, for people to read.
+    /// Returns descriptions of the open files of all its processes, for a person to read.
     pub fn open_files(&self) -> Vec<String> {
         let links = |pid| {
             let folder = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -268,7 +269,7 @@ impl Broker {
         self.processes().into_iter().flat_map(links).collect()
     }
 
-    /// Returns what it holds once clients have come and gone.
+    /// Returns what it holds after its clients have come and gone.
     pub fn holds_with_no_client(&self) -> Holds {
         drop((self.connect(), self.connect()));
         let mut last = self.holds();
@@ -292,16 +293,16 @@ impl Broker {
     }
 }
 
-/// What the processes of a broker hold, and what they have promised.
+/// The resources that the processes of a broker hold, and the CPU time that they have promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
-    /// Open files.
+    /// The number of open files.
     pub descriptors: usize,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Resident memory.
+    /// The resident memory.
     pub memory_kb: u64,
-    /// What is promised of all CPUs, with what is set aside for channels.
+    /// The promised share of all CPUs, including the share set aside for channels.
     pub granted_ppm: u64,
 }
 
@@ -322,7 +323,7 @@ fn memory_kb(pid: i32) -> u64 {
 }
 
 fn new_folder(config: &str) -> TempDir {
-    // In memory, as /run is: each grant waits for what its ledger lies on.
+    // In memory, as /run is: each grant waits for the storage of its ledger.
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let folder = tempfile::Builder::new().prefix("punctual-hostile").tempdir_in(place);

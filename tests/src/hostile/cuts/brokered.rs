@@ -1,4 +1,4 @@
-//! A broker and its clients, cut.
+//! Cuts a broker and its clients.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -20,18 +20,19 @@ use crate::hostile::kills::{bandwidth_is_back, is_ordinary_again, must, nothing_
 use crate::hostile::person::{FIRST_USER, Person};
 use crate::live;
 
-/// What is asked for first, and changed to, in thousandths of a CPU.
+/// The share that is requested first, and the one it is changed to, in thousandths of a CPU.
 const FIRST: u64 = 30;
 const SECOND: u64 = 50;
 
-/// On a busy host a client may be late with its new connection. Only those wait for it who hold what they were
-/// never told of.
+/// On a busy host a client may reconnect late. Only a client that holds something it was never told
+/// of waits for this grace period.
 const GRACE: &str = "grace = \"3s\"";
 
-/// What can be in force, as far as a client knows: shares in parts per million, or nothing.
+/// The grants that can be in force as far as a client knows: shares in parts per million, or
+/// `None`.
 type Belief = BTreeSet<Option<u64>>;
 
-/// A broker that outlives the cuts of clients, and is started again after its own.
+/// A broker that outlives cuts of its clients and is restarted after its own.
 struct Stage {
     sweep: Sweep,
     broker: Broker,
@@ -42,7 +43,8 @@ struct Stage {
 
 pub(super) fn prepare(sweep: Sweep) -> Result<Cycle, String> {
     if sweep.action == Action::Unplug {
-        // A network of this thread's own, and of all processes that it starts: the host's stays as it is.
+        // A network namespace for this thread and all processes that it starts; the host's network
+        // is left alone.
         let network = Namespace::make().and_then(|network| network.enter());
         network.map_err(|why| why.to_string())?;
     }
@@ -62,7 +64,8 @@ pub(super) fn prepare(sweep: Sweep) -> Result<Cycle, String> {
 }
 
 impl Stage {
-    /// A client of another user each time: each may ask only so often in a second.
+    /// Starts a client of another user each time, because each user may send only so many requests
+    /// in a second.
     fn client(&mut self) -> (u32, Person) {
         self.users = (self.users + 1) % 90;
         let uid = FIRST_USER + self.users;
@@ -80,9 +83,9 @@ impl Stage {
         self.cutter.arm(self.sweep.action, at, process, false)
     }
 
-    /// Ends the pursuit and has a broker there again.
+    /// Ends the pursuit and makes sure that a broker runs again.
     fn recover(&mut self) -> Result<Ended, String> {
-        // What follows the last answer is cut too.
+        // Calls after the last answer are cut too.
         clock::sleep(Duration::from_millis(3));
         let ended = self.cutter.done();
         if matches!(ended, Ended::Whole(_)) || self.sweep.victim == Victim::Client {
@@ -100,7 +103,7 @@ impl Stage {
         Ok(ended)
     }
 
-    /// Nothing of anybody's is left.
+    /// Checks that no user has anything left.
     fn is_clean(&self) -> Result<(), String> {
         nothing_is_left(&self.broker, self.before)?;
         let status = self.broker.status();
@@ -136,7 +139,7 @@ impl Stage {
         Ok(ended)
     }
 
-    /// What a client was told is true, no more and no less, and it can ask again.
+    /// Checks that exactly what the client was told is true, and that it can make another request.
     fn holds_what_it_was_told(
         &self,
         uid: u32,
@@ -166,7 +169,7 @@ impl Stage {
             expect(client, "class", class)?;
             expect(client, "release", "done")?;
         } else if kind == "reservation" {
-            // It may once the broker has taken back what nobody came back for.
+            // The client may leave once the broker has taken back the unclaimed grants.
             must("it may not leave its class", || client.ask("leave") == "done")?;
         }
         must("", || shares().is_empty())
@@ -198,7 +201,7 @@ impl Stage {
         self.after_messages(client, &receiver, is_open)
     }
 
-    /// The same, cut only while messages are on their way.
+    /// Does the same, but cuts only while messages are in transit.
     fn message(&mut self, at: u64) -> Result<Ended, String> {
         let receiver = Receiver::new();
         let (_, mut client) = self.client();
@@ -215,7 +218,7 @@ impl Stage {
         self.after_messages(client, &receiver, true)
     }
 
-    /// Everything that was put in leaves, whoever was cut.
+    /// Checks that every message that was put in leaves, whichever process was cut.
     fn after_messages(
         &mut self,
         mut client: Person,
@@ -242,7 +245,7 @@ impl Stage {
             }
             if is_open {
                 let given = client.ask("give-back");
-                // It may be that only the answer was lost.
+                // Perhaps only the answer was lost.
                 if given != "done" && !given.starts_with("refused") {
                     return Err(format!("give-back: {given} {was}"));
                 }
@@ -263,7 +266,7 @@ impl Stage {
         }
         self.arm(&client, at)?;
         client.kill();
-        // Until it is done with it, or is no more.
+        // Wait until the broker has finished with the client, or has ended.
         let promised = self.before.granted_ppm;
         let mut patience = 400;
         while patience > 0 && !self.broker.has_ended() {
@@ -294,7 +297,7 @@ impl Stage {
             return Err("the broker has ended without a cut".into());
         }
         let was = |why| format!("{why} (cut: {ended:?})");
-        // As every client does: first its connection, then all that it holds.
+        // As every client does: first its connection ends, then everything that it holds.
         expect(&mut client, "connect", "done").map_err(was)?;
         expect(&mut client, "rejoin", "done").map_err(was)?;
         expect(&mut client, "drain", "done").map_err(was)?;
@@ -308,13 +311,13 @@ impl Stage {
     }
 }
 
-/// Another client, which asks throughout.
+/// Another client, which makes requests throughout.
 struct Others {
     is_over: Arc<AtomicBool>,
     worst: JoinHandle<Result<Duration, String>>,
 }
 
-/// The longest that another client may wait while one stands still, on a busy host too.
+/// The longest that another client may wait while one stands still, even on a busy host.
 const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(1);
 
 impl Others {
@@ -343,8 +346,8 @@ impl Others {
     }
 }
 
-/// Asks for a grant, changes it and gives it back, up to where the broker or the client is lost. Returns
-/// what may be in force then.
+/// Requests a grant, changes it and gives it back, up to the point where the broker or the client
+/// is lost. Returns the grants that may be in force then.
 fn live_by_a_grant(client: &mut Person, kind: &str) -> Result<Belief, String> {
     let (first, second) = (Some(1_000 * FIRST), Some(1_000 * SECOND));
     let steps = [
@@ -359,7 +362,7 @@ fn live_by_a_grant(client: &mut Person, kind: &str) -> Result<Belief, String> {
         known.insert(after);
         match client.try_ask(&step).as_deref() {
             Some("done") => known = Belief::from([after]),
-            // It was told that nothing has changed.
+            // The client was told that nothing has changed.
             Some(refused) if refused.starts_with("refused") => return Ok(before),
             Some(lost) if lost.starts_with("lost") => return Ok(known),
             Some(other) => return Err(format!("{step}: {other}")),
@@ -369,7 +372,8 @@ fn live_by_a_grant(client: &mut Person, kind: &str) -> Result<Belief, String> {
     Ok(known)
 }
 
-/// A client with a channel goes on with it, and all that it has put in leaves.
+/// Checks that a client with a channel goes on with it, and that every message that it has put in
+/// leaves.
 fn goes_on(client: &mut Person, is_open: bool) -> Result<(), String> {
     expect(client, "connect", "done")?;
     match client.ask("rejoin").as_str() {
@@ -391,7 +395,7 @@ fn loopback_is_up() -> bool {
     Interface::named("lo").expect("every network has one").up
 }
 
-/// Where messages arrive.
+/// The socket at which messages arrive.
 struct Receiver(UdpSocket);
 
 impl Receiver {
@@ -405,8 +409,9 @@ impl Receiver {
         self.0.local_addr().expect("bound").port()
     }
 
-    /// Each message arrived that was put in, in order, and at most one of them twice: the one that was being handed
-    /// over. If it is not known how many were, the first ones did.
+    /// Checks that every message put in has arrived, in order, at most one of them twice: the one
+    /// that was being handed over. If the number sent is unknown, the messages that arrived must be
+    /// the first ones.
     fn heard(&self, sent: Option<u64>) -> Result<(), String> {
         let heard = self.all_that_arrived(sent)?;
         let mut once = heard.clone();
@@ -418,8 +423,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Returns how many of so many messages did not arrive. Those that did came in order, at most one of them
-    /// twice.
+    /// Returns how many of `sent` messages did not arrive. Checks that the others came in order, at
+    /// most one of them twice.
     fn misses_of(&self, sent: u64) -> Result<u64, String> {
         let heard = self.all_that_arrived(None)?;
         let mut once = heard.clone();
@@ -431,13 +436,14 @@ impl Receiver {
         Ok(sent - once.len() as u64)
     }
 
-    /// Returns the numbers of the messages that arrived; waits for `expected` of them, on a busy host too.
+    /// Returns the numbers of the messages that arrived. Waits for `expected` of them, even on a
+    /// busy host.
     fn all_that_arrived(&self, expected: Option<u64>) -> Result<Vec<u64>, String> {
         let mut heard = Vec::new();
         let mut buffer = [0; 2 * MESSAGE];
         loop {
             let silence = match expected {
-                // Loopback is quick; on a busy host the thread that sends may be not.
+                // Loopback is quick; on a busy host the sending thread may not be.
                 Some(expected) if (heard.len() as u64) < expected => 2_000,
                 _ => 2,
             };

@@ -1,8 +1,9 @@
-//! The process that cuts: it follows the system calls of another one and acts at the n-th.
+//! The process that cuts: it follows the system calls of another process and acts at the n-th.
 //!
-//! It is a process of its own, since whoever traces takes stops for ends when it waits for its children.
-//! It is told `arm ACTION AT PID [exec]` and answers `armed`; then `done`, and answers `cut CALLS NAME` or
-//! `whole CALLS`. With the action `hold` it says `held` in between, and is told `go`.
+//! It is a process of its own, since a tracer that waits for its children takes stops for ends. The
+//! commands on its input are `arm ACTION AT PID [exec]`, answered with `armed`, and `done`,
+//! answered with `cut CALLS NAME` or `whole CALLS`. With the action `hold` it reports `held` in
+//! between, and the command `go` lets the victim continue.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,28 +22,30 @@ use punctual_model::Duration;
 use super::ptrace::{self, Call, Stop};
 use crate::hostile::person::{Person, say, this_program};
 
-/// How long a process stands still that is stopped, and the loopback is down that is unplugged.
+/// How long a stopped process stands still, and an unplugged loopback stays down.
 const STOPPED: Duration = Duration::from_millis(30);
 
-/// What is done to a process at its n-th system call.
+/// The action taken on a process at its n-th system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// SIGKILL before the call, which is not made.
     Kill,
     /// SIGKILL before the n-th instruction.
     KillAtInstruction,
-    /// SIGSTOP behind the call; SIGCONT a while later.
+    /// SIGSTOP after the call, and SIGCONT a while later.
     Stop,
-    /// From the n-th call on that takes room on a disk, none is left; of that call itself half is written.
+    /// A full disk: from the n-th call on that takes room on a disk, none is left; that call itself
+    /// writes half.
     Full,
-    /// The thread is held before the call until something else was done.
+    /// A hold: the thread stops before the call until the test has done something else.
     Hold,
-    /// The loopback goes down before the call, and comes up again a while later.
+    /// An unplugged network: the loopback goes down before the call and comes up again a while
+    /// later.
     Unplug,
 }
 
 impl Action {
-    /// All of them, with their names on the command line.
+    /// All actions, with their names on the command line.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Kill, "kill"),
         (Self::KillAtInstruction, "kill-instruction"),
@@ -52,22 +55,22 @@ impl Action {
         (Self::Unplug, "unplug"),
     ];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(action, _)| *action == self).map_or("", |(_, name)| name)
     }
 }
 
-/// Whether the victim was cut.
+/// How the pursuit of a victim ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// At this call.
+    /// The victim was cut at this call.
     Cut(String),
-    /// It made fewer calls than that.
+    /// The victim made only this many calls.
     Whole(u64),
 }
 
-/// The process that cuts, as the one that sweeps sees it.
+/// A handle of the cutting process, for the process that runs the sweep.
 #[derive(Debug)]
 pub(super) struct Cutter(Person);
 
@@ -76,8 +79,8 @@ impl Cutter {
         Self(Person::start_as(this_program("cutter -")))
     }
 
-    /// Follows a process from here on. With `from_exec` it stands still, and calls count from its next
-    /// execve(2) on, after which it is let go.
+    /// Follows a process from here on. With `from_exec` the process stands still; it is then let
+    /// go, and its calls count from its next execve(2).
     pub(super) fn arm(
         &mut self,
         action: Action,
@@ -90,12 +93,12 @@ impl Cutter {
         if said == "armed" { Ok(()) } else { Err(said) }
     }
 
-    /// Waits until the victim is held; whether it is, and not at its end.
+    /// Waits until the victim is held. Returns `false` if it has ended.
     pub(super) fn is_held(&mut self) -> bool {
         self.0.ask("held?") == "held"
     }
 
-    /// Lets a victim go on that is held.
+    /// Lets a held victim continue.
     pub(super) fn go(&mut self) {
         self.0.ask("go");
     }
@@ -111,7 +114,7 @@ impl Cutter {
     }
 }
 
-/// In the cutter's process.
+/// Runs in the cutter's process.
 pub(in crate::hostile) fn obey() {
     ptrace::be_interruptible();
     say("ready");
@@ -147,7 +150,7 @@ pub(in crate::hostile) fn obey() {
     }
 }
 
-/// A thread that follows a process, and lets all that it traces go at its end.
+/// A thread that follows a process and releases everything that it traces when it ends.
 struct Pursuit {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -195,7 +198,7 @@ impl Pursuit {
         Ok(Self { shared, thread, held, go })
     }
 
-    /// Lets everything go that is traced.
+    /// Releases everything that is traced.
     fn end(self) -> String {
         drop(self.go);
         self.shared.is_over.store(true, Ordering::Release);
@@ -210,15 +213,15 @@ impl Pursuit {
     }
 }
 
-/// The pursuit, in its thread.
+/// The state of a pursuit, in its thread.
 struct Chase {
     action: Action,
     at: u64,
     process: pid_t,
-    /// Whether calls count already.
+    /// Whether calls are being counted yet.
     counts: bool,
     threads: BTreeSet<pid_t>,
-    /// Threads whose call was skipped and has to fail.
+    /// The threads whose call was skipped and must fail.
     failing: BTreeSet<pid_t>,
     shared: Arc<Shared>,
     say_held: Option<Sender<()>>,
@@ -227,11 +230,11 @@ struct Chase {
 
 impl Chase {
     fn begin(&mut self) -> std::io::Result<()> {
-        // It stops itself, and is let go only then.
+        // The process stops itself, and is let go only then.
         while !self.counts && !is_stopped(self.process)? {
             clock::sleep(Duration::from_micros(200));
         }
-        // Until there is none that is not traced: a thread that is not yet may start another.
+        // Repeat until all threads are traced: an untraced thread may start another.
         loop {
             let found: Vec<pid_t> = fs::read_dir(format!("/proc/{}/task", self.process))?
                 .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -243,7 +246,7 @@ impl Chase {
             for thread in found {
                 match ptrace::seize(thread) {
                     Ok(()) => ptrace::interrupt(thread),
-                    // It has ended, or is traced as the child of one that is.
+                    // The thread has ended, or is traced as the child of a traced thread.
                     Err(_) if self.process != thread => {}
                     Err(why) => return Err(why),
                 }
@@ -267,13 +270,14 @@ impl Chase {
         }
     }
 
-    /// Has every thread stop, and go on without this one.
+    /// Stops every thread and lets it continue untraced.
     fn release(&mut self) {
         self.threads.iter().copied().for_each(ptrace::interrupt);
         loop {
             match ptrace::wait() {
                 Ok((_, Stop::Gone)) => {}
-                // The end of a system call is a step, too, and its signal would come once nobody traces: it is awaited.
+                // The end of a system call is a step, too. Its signal would come after tracing has
+                // ended, so wait for it.
                 Ok((thread, stop)) if !self.is_step(stop) && self.has_stepped(thread) => {
                     ptrace::go_on(thread, 0);
                 }
@@ -294,18 +298,18 @@ impl Chase {
         }
     }
 
-    /// Whether a thread has stopped because it has executed the one instruction that it was to.
+    /// Returns whether a thread has stopped because it has executed its single instruction.
     fn is_step(&self, stop: Stop) -> bool {
         self.action == Action::KillAtInstruction && stop == Stop::Signal(libc::SIGTRAP)
     }
 
-    /// Whether the signal that ends a step waits to be delivered to a thread.
+    /// Returns whether the signal that ends a step is pending for a thread.
     fn has_stepped(&self, thread: pid_t) -> bool {
         self.action == Action::KillAtInstruction && is_pending(thread, libc::SIGTRAP)
     }
 
     fn react(&mut self, thread: pid_t, stop: Stop) {
-        // Threads that were started since are traced, too.
+        // Threads started since then are traced, too.
         self.threads.insert(thread);
         let mut signal = 0;
         match stop {
@@ -351,7 +355,7 @@ impl Chase {
         }
     }
 
-    /// Counts; whether this is the one.
+    /// Counts a call and returns whether it is the one to act at.
     fn is_due(&self) -> bool {
         self.shared.calls.fetch_add(1, Ordering::AcqRel) + 1 == self.at
     }
@@ -361,7 +365,7 @@ impl Chase {
         ptrace::kill(self.process, libc::SIGKILL);
     }
 
-    /// Acts before a call; returns whether the thread is to stay where it is.
+    /// Acts before a call. Returns whether the thread stays where it is.
     fn before(&mut self, thread: pid_t, call: Call) -> bool {
         match self.action {
             Action::Kill => {
@@ -374,7 +378,7 @@ impl Chase {
                 if self.is_due() {
                     *self.shared.cut.lock().expect("no panic") = Some(name(call));
                     let _ = self.say_held.take().map(|held| held.send(()));
-                    // Told, or over.
+                    // Released, or the pursuit is over.
                     let _ = self.may_go.recv();
                 }
             }
@@ -394,7 +398,7 @@ impl Chase {
         false
     }
 
-    /// Has a call that takes room on a disk find none.
+    /// Makes a call that takes room on a disk find none.
     fn fill(&mut self, thread: pid_t, call: Call) {
         if !takes_room(thread, call) {
             return;
@@ -413,19 +417,19 @@ impl Chase {
     }
 }
 
-/// Takes the loopback of this process's network up or down.
+/// Takes the loopback of this process's network namespace up or down.
 fn set_loopback(up: bool) {
     let loopback = Interface::named("lo").expect("every network has one");
     loopback.set_up(up).expect("root may");
 }
 
-/// Whether a process has been stopped by a signal (proc(5)).
+/// Returns whether a process has been stopped by a signal (proc(5)).
 fn is_stopped(process: pid_t) -> std::io::Result<bool> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     Ok(stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T')))
 }
 
-/// Whether a signal waits to be delivered to a thread (proc(5)).
+/// Returns whether a signal is pending for a thread (proc(5)).
 fn is_pending(thread: pid_t, signal: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
@@ -433,7 +437,7 @@ fn is_pending(thread: pid_t, signal: i32) -> bool {
     pending.is_some_and(|set| set >> (signal - 1) & 1 == 1)
 }
 
-/// Whether a call writes to a file on a disk, or makes one.
+/// Returns whether a call writes to a file on a disk, or creates one.
 fn takes_room(thread: pid_t, call: Call) -> bool {
     let [first, _, third, fourth, ..] = call.arguments;
     match call.number {
@@ -453,7 +457,7 @@ fn takes_room(thread: pid_t, call: Call) -> bool {
                 return false;
             }
             let elsewhere = ["/dev/", "/proc", "/sys", "/memfd:"];
-            // A file system in memory has an end, too.
+            // A file system in memory can be full, too.
             file.starts_with("/dev/shm")
                 || file.is_absolute()
                     && file.extension().is_none_or(|is| is != "log")
@@ -465,12 +469,13 @@ fn takes_room(thread: pid_t, call: Call) -> bool {
     }
 }
 
-/// Whether a file has all its room as far as `end`. A file system in memory asks for no more to write there.
+/// Returns whether a file has all its room reserved as far as `end`. Writing there then needs no
+/// more room, even on a file system in memory.
 fn is_reserved(file: &fs::Metadata, end: u64) -> bool {
     end <= file.len() && file.len() <= file.blocks() * 512
 }
 
-/// What people call a system call, or its number.
+/// Returns the usual name of a system call, or its number.
 fn name(call: Call) -> String {
     let known = [
         (libc::SYS_read, "read"),

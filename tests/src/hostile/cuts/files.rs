@@ -1,4 +1,4 @@
-//! Files that commands write, cut: the old file or the new one, and whole.
+//! Cuts commands that write files: the file found must be the old or the new one, and complete.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,21 +12,21 @@ use super::local::{end_of, held};
 use super::{Cycle, Sweep};
 use crate::hostile::kills;
 
-/// What is there before.
+/// The contents before the command.
 const OLD: &[u8] = b"what was there before\n";
 
-/// A file of another program's on the same disk.
+/// A file of another program on the same disk.
 const ANOTHER: &str = "another";
 
-/// Tasks whose jobs are written about.
+/// A contract with the tasks whose jobs the command writes about.
 const CONTRACT: &str = include_str!("../../../../examples/studio.toml");
 
-/// Which file a command writes.
+/// The kind of file that a command writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `punctual export`, through a file beside it.
+    /// `punctual export`, through a temporary file beside the target.
     Export,
-    /// `punctual report`, the same.
+    /// `punctual report`, also through a temporary file.
     Report,
     /// `punctual simulate --trace`, block by block.
     Trace,
@@ -37,7 +37,7 @@ struct Stage {
     kind: Kind,
     punctual: PathBuf,
     folder: TempDir,
-    /// Where the file is written: on a disk of its own if power is cut.
+    /// The directory of the file: on a disk of its own if power is cut.
     place: PathBuf,
     new: Vec<u8>,
     cutter: Cutter,
@@ -67,7 +67,7 @@ pub(super) fn prepare(sweep: Sweep, kind: Kind) -> Result<Cycle, String> {
     Ok(Box::new(move |at| stage.cut(at)))
 }
 
-/// Runs a program of the system's.
+/// Runs a program of the system.
 fn system(command: &mut Command) -> Result<(), String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|why| format!("{command:?}: {why}"))?;
@@ -93,7 +93,7 @@ impl Stage {
         command
     }
 
-    /// The command that writes the file.
+    /// Returns the command that writes the file.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.punctual);
         match self.kind {
@@ -129,7 +129,8 @@ impl Stage {
             let ended = self.cutter.done();
             let was = |why| format!("{why} (power off before: {ended:?})");
             self.is_whole(after.as_deref(), is_old_there).map_err(was)?;
-            // Told that it is done: then it is, or what was there still is.
+            // If the command reported success, the new file is there; otherwise the old one still
+            // is.
             let after = self.after_power_off()?;
             self.is_whole(after.as_deref(), is_old_there)
                 .map_err(|why| format!("{why} (power off behind its end, exit code {code:?})"))?;
@@ -157,7 +158,7 @@ impl Stage {
         Ok(ended)
     }
 
-    /// The old file or the new one, and whole.
+    /// Checks that the file is the old or the new one, and complete.
     fn is_whole(&self, found: Option<&[u8]>, is_old_there: bool) -> Result<(), String> {
         if self.kind == Kind::Trace {
             // Written block by block, without waiting for a disk.
@@ -173,7 +174,7 @@ impl Stage {
         }
     }
 
-    /// A trace whose writer was cut is not said to have kept anything.
+    /// Checks that a trace whose writer was cut is not reported as having kept anything.
     fn is_no_lie(&self, is_cut: bool) -> Result<(), String> {
         let mut why = Command::new(&self.punctual);
         why.arg("why").arg(self.file()).stdin(Stdio::null());
@@ -187,7 +188,8 @@ impl Stage {
         }
     }
 
-    /// Nothing lies beside the file but what a command may have left that was killed, which is removed.
+    /// Checks that nothing lies beside the file except what a killed command may have left, and
+    /// removes that.
     fn is_tidy(&self, most: usize) -> Result<(), String> {
         let entries = fs::read_dir(&self.place).map_err(|why| why.to_string())?;
         let others: Vec<PathBuf> = entries
@@ -200,10 +202,10 @@ impl Stage {
         if others.len() > most { Err(format!("left behind: {others:?}")) } else { Ok(()) }
     }
 
-    /// What would be found in place of the file if power went off now.
+    /// Returns what would be found in place of the file if power failed now.
     ///
-    /// Another program has waited for its own file before: with that the file system's journal has all that
-    /// happened so far, and not the contents of files that nobody waits for.
+    /// Another program has synced its own file before: thus the file system's journal has
+    /// everything that happened so far, but not the contents of files that no program synced.
     fn after_power_off(&self) -> Result<Option<Vec<u8>>, String> {
         fs::File::create(self.place.join(ANOTHER))
             .and_then(|mut file| file.write_all(OLD).and_then(|()| file.sync_all()))

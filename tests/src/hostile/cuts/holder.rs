@@ -1,4 +1,4 @@
-//! A client in small steps, each of which is asked for and answered by a line.
+//! A client that works in small steps, each of which is requested and answered by a line.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 use crate::hostile::person::say;
 use crate::hostile::raw::may_be_real_time;
 
-/// Longer than any answer takes that comes.
+/// Longer than any answer takes to arrive.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
-/// The size of each message: its number, and nothing.
+/// The size of each message: its number and padding.
 pub(super) const MESSAGE: usize = 64;
 
-/// Each step is done, refused, or of unknown outcome because the broker was lost.
+/// The outcome of a step that was not done: refused, or unknown because the broker was lost.
 enum Unfinished {
     Refused(String),
     Lost(String),
@@ -75,7 +75,7 @@ struct Holder {
     sent: u64,
 }
 
-/// In the client's process.
+/// Runs in the client's process.
 pub(in crate::hostile) fn obey(socket: &Path) {
     may_be_real_time();
     let mut holder = Holder::default();
@@ -165,7 +165,7 @@ impl Holder {
                     None => *sending = Some(broker.attach_channel(granted)?),
                 }
             }
-            // Also of what was put in since the last answer.
+            // Counts messages put in since the last answer, too.
             ["sent"] => return Ok(self.sent.to_string()),
             ["verdict"] => {
                 let id = self.open()?.1.0.id();
@@ -201,7 +201,7 @@ impl Holder {
     }
 }
 
-/// What is asked for: so many thousandths of a CPU.
+/// Returns the request of this kind, with `per_mille` thousandths of a CPU.
 fn what(kind: &str, per_mille: &str) -> What {
     let micros = 20 * per_mille.parse::<u64>().expect("a number");
     let period = Duration::from_millis(20);

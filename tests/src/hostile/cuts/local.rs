@@ -1,4 +1,5 @@
-//! Processes that need no broker, cut: upcalls beside others, and programs under `punctual run`.
+//! Cuts processes that need no broker: upcalls beside other upcalls, and programs under `punctual
+//! run`.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -13,10 +14,10 @@ use crate::hostile::groups;
 use crate::hostile::kills::{self, bandwidth_is_back, must};
 use crate::hostile::person::as_role;
 
-/// So many instructions of upcalls are cut: a few jobs.
+/// The number of instructions of upcalls to cut at: a few jobs.
 const INSTRUCTIONS: u64 = 6_000;
 
-/// Returns a command that stops itself before it becomes that program.
+/// Returns a command that stops itself before it becomes the given program.
 pub(super) fn held(command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""]);
@@ -29,7 +30,7 @@ pub(super) fn held(command: &Command) -> Command {
 /// Waits for the end of a process, and returns its exit code, or `None` if a signal ended it.
 ///
 /// # Errors
-/// If it does not end: it is killed then.
+/// Fails if the process does not end; it is then killed.
 pub(super) fn end_of(child: &mut Child) -> Result<Option<i32>, String> {
     let mut status = None;
     let ended = must("", || {
@@ -44,7 +45,7 @@ pub(super) fn end_of(child: &mut Child) -> Result<Option<i32>, String> {
     Ok(status.and_then(|status| status.code()))
 }
 
-/// A short program under `punctual run`.
+/// Runs a short program under `punctual run`.
 pub(super) fn run(sweep: Sweep, how: &'static [&'static str]) -> Result<Cycle, String> {
     let mut command = Command::new(kills::built("punctual")?);
     command.args(["run", "--reserve", "1ms/10ms", "--quiet"]).args(how);
@@ -79,7 +80,8 @@ pub(super) fn run(sweep: Sweep, how: &'static [&'static str]) -> Result<Cycle, S
     }))
 }
 
-/// A process with upcalls beside another, with which it hands the processor over through shared memory.
+/// Runs a process with upcalls beside another, with which it exchanges the processor through shared
+/// memory.
 pub(super) fn handover(sweep: Sweep) -> Result<Cycle, String> {
     let mut beside = kills::Beside::start()?;
     let role = format!("upcalls {}", beside.table_name());
@@ -101,7 +103,7 @@ pub(super) fn handover(sweep: Sweep) -> Result<Cycle, String> {
     }))
 }
 
-/// Upcalls from their program's start to its end.
+/// Runs upcalls from the start of their program to its end.
 fn life_of_upcalls(
     sweep: Sweep,
     role: &str,
@@ -118,7 +120,7 @@ fn life_of_upcalls(
     while clock::now() < until && child.try_wait().is_ok_and(|ended| ended.is_none()) {
         clock::sleep(Duration::from_millis(1));
     }
-    // It ends in order once nobody can say anything to it any more.
+    // The program ends in order once its input is closed.
     drop(child.stdin.take());
     let code = end_of(&mut child)?;
     let ended = cutter.done();

@@ -1,12 +1,14 @@
-//! Faults at every point: a process is cut at its n-th system call, for each n, and what is left must be in order.
+//! Injects faults at every point: a process is cut at its n-th system call, for each n, and what is
+//! left must be in order.
 //!
-//! - [`ptrace`]: stopping another process at its system calls.
+//! - [`ptrace`]: stops another process at its system calls.
 //! - [`cutter`]: the process that cuts.
-//! - [`holder`]: a client in small steps.
-//! - [`brokered`]: what a broker and its clients do; [`local`]: what needs no broker; [`files`]: what commands write.
+//! - [`holder`]: a client that works in small steps.
+//! - [`brokered`]: what a broker and its clients do; [`local`]: what needs no broker; [`files`]:
+//!   what commands write.
 //!
-//! The same scenario, victim, action and number give the same cut where time is counted in instructions
-//! (docs/machines.md), and nearly the same elsewhere.
+//! The same scenario, victim, action and number give the same cut where time is counted in
+//! instructions (docs/machines.md), and nearly the same cut elsewhere.
 
 mod brokered;
 mod cutter;
@@ -24,28 +26,28 @@ use cutter::Ended;
 pub(super) use cutter::obey as cut;
 pub(super) use holder::obey as hold;
 
-/// What is going on when the cut comes.
+/// The activity that the cut interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// Upcalls are asked for, used, changed and given back.
+    /// Upcalls are requested, used, changed and given back.
     Upcalls,
-    /// The same of a reservation.
+    /// A reservation is requested, used, changed and given back.
     Reservation,
-    /// The same of one low priority.
+    /// A low priority is requested, used, changed and given back.
     Priority,
     /// A channel is opened, attached, sends, and is given back.
     Channel,
-    /// A client ends that holds a grant and a channel.
+    /// A client that holds a grant and a channel ends.
     Teardown,
-    /// A broker finds in its ledger what one before it had granted.
+    /// A broker recovers from its ledger what its predecessor had granted.
     Recovery,
-    /// Messages are put into a channel and leave.
+    /// Messages are put into a channel and leave it.
     Message,
     /// Upcalls of two processes take turns.
     Handover,
-    /// `punctual run` holds a program in SCHED_DEADLINE.
+    /// `punctual run` runs a program in SCHED_DEADLINE.
     RunKernel,
-    /// `punctual run` holds it in a timetable.
+    /// `punctual run` runs it in a timetable.
     RunTimetable,
     /// `punctual export` replaces a file.
     Export,
@@ -56,7 +58,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All of them, with their names on the command line.
+    /// All scenarios, with their names on the command line.
     pub const ALL: [(Self, &'static str); 13] = [
         (Self::Upcalls, "upcalls"),
         (Self::Reservation, "reservation"),
@@ -74,23 +76,23 @@ impl Scenario {
     ];
 }
 
-/// Which process is cut.
+/// The process that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// The broker's first process, which decides.
     Broker,
-    /// Its process that touches what clients send.
+    /// The broker's process that touches what clients send.
     Front,
-    /// Its process that polices.
+    /// The broker's process that polices.
     Guard,
-    /// Who asks.
+    /// The client that makes the requests.
     Client,
-    /// The one program that there is.
+    /// The only program of the scenario.
     Program,
 }
 
 impl Victim {
-    /// All of them, with their names on the command line.
+    /// All victims, with their names on the command line.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Broker, "broker"),
         (Self::Front, "front"),
@@ -100,7 +102,7 @@ impl Victim {
     ];
 }
 
-/// Returns what an element of a table is called.
+/// Returns the name of an element of a table.
 fn name_of<T: PartialEq>(what: &T, all: &[(T, &'static str)]) -> &'static str {
     all.iter().find(|(one, _)| one == what).map_or("", |(_, name)| name)
 }
@@ -108,11 +110,11 @@ fn name_of<T: PartialEq>(what: &T, all: &[(T, &'static str)]) -> &'static str {
 /// One process, cut in one way at each of its calls in one scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    /// What is going on.
+    /// The activity that is interrupted.
     pub scenario: Scenario,
-    /// Who is cut.
+    /// The process that is cut.
     pub victim: Victim,
-    /// How.
+    /// The action at the cut.
     pub action: Action,
 }
 
@@ -124,25 +126,26 @@ impl fmt::Display for Sweep {
     }
 }
 
-/// Cuts once, at a number; whether the victim lived to that. `Err` is what was broken or left behind.
+/// Cuts once, at the given number. Returns whether the victim was cut, or what was broken or left
+/// behind as `Err`.
 type Cycle = Box<dyn FnMut(u64) -> Result<Ended, String>>;
 
-/// What became of a sweep.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// How often the victim was cut.
+    /// The number of times the victim was cut.
     pub cuts: u64,
-    /// The greatest number at which it was.
+    /// The greatest number at which it was cut.
     pub last: u64,
     /// Each cut that broke something, by its number.
     pub broken: Vec<(u64, String)>,
 }
 
-/// So many cuts that broke something end a sweep.
+/// The number of broken cuts that ends a sweep.
 const MOST_BROKEN: usize = 8;
 
 impl Sweep {
-    /// All there are.
+    /// Returns all sweeps.
     pub fn all() -> Vec<Self> {
         let all = Scenario::ALL.into_iter().flat_map(|(scenario, _)| {
             Victim::ALL.into_iter().flat_map(move |(victim, _)| {
@@ -188,12 +191,13 @@ impl Sweep {
         }
     }
 
-    /// Cuts at `first`, and then at every `stride`-th call until the victim makes no more, or `most` times.
+    /// Cuts at `first`, and then at every `stride`-th call until the victim makes no more calls, or
+    /// `most` times.
     pub fn run(self, first: u64, stride: u64, most: u64, mut done: impl FnMut(u64)) -> Swept {
         let mut swept = Swept::default();
         let mut prepared = None;
         let (mut at, mut whole) = (first, 0);
-        // Two in a row: one run may make fewer calls than another where time is the host's.
+        // Two in a row, because one run may make fewer calls than another where time is the host's.
         while whole < 2 && swept.cuts < most && swept.broken.len() < MOST_BROKEN {
             let cycle = &mut prepared;
             let once = AssertUnwindSafe(move || {
@@ -218,7 +222,7 @@ impl Sweep {
                     whole = 0;
                     (swept.cuts, swept.last) = (swept.cuts + 1, at);
                     swept.broken.push((at, why));
-                    // The next one is not to suffer for it.
+                    // The next cycle must not suffer from this one.
                     prepared = None;
                 }
             }
