@@ -1,7 +1,8 @@
-//! What the system tests share: random systems, and the check that admission keeps its word.
+//! Code that the system tests share: random systems, and the check that admission keeps its
+//! promise.
 //!
-//! The tests themselves are in `tests/`; they are here and not in a crate below because they hold
-//! crates that may not know each other against one another.
+//! The tests themselves are in `tests/`. They are in this crate and not in one below because they
+//! compare crates that must not depend on each other.
 
 pub mod draw;
 pub mod held;

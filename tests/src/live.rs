@@ -1,15 +1,15 @@
-//! What tests on the live kernel share: whether it allows them, and patience with a host that has
-//! other load.
+//! Code that tests on the live kernel share: checks whether the kernel allows them, and patience
+//! with a host that has other load.
 
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_model::Duration;
 
-/// The longest that anything may take on a host with other load.
+/// The longest that any step may take on a host with other load.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Returns whether the kernel lets this process run threads in this class; if not, says why. Waits for bandwidth that
-/// threads of other tests had, which is free once they are gone.
+/// Returns whether the kernel lets this process run threads in this class, and prints the reason if
+/// not. Waits for bandwidth held by threads of other tests, which is free once they are gone.
 pub fn may(class: Class) -> bool {
     let mut tried = Ok(());
     eventually(|| {
@@ -19,7 +19,7 @@ pub fn may(class: Class) -> bool {
     tried.map_err(|refused| println!("skipped: {refused}")).is_ok()
 }
 
-/// Whether it `holds` within [`PATIENCE`], looked at every millisecond.
+/// Polls `holds` every millisecond. Returns whether it became true within [`PATIENCE`].
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let until = clock::now() + PATIENCE;
     loop {

@@ -1,4 +1,5 @@
-//! The promise of admission: no job of an admitted system is late, none exceeds its bound.
+//! Checks the promise of admission: no job of an admitted system is late, and none exceeds its
+//! bound.
 
 use punctual_analysis::{Grant, Steps, admit_within};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Policy, Task};
@@ -15,20 +16,20 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::draw;
 
-/// What became of one random system.
+/// The outcome for one random system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Not admitted, so nothing was promised.
     Refused,
     /// Admitted, and the promise was kept in every run.
     Kept {
-        /// Under which policy.
+        /// The policy.
         policy: Policy,
-        /// How many jobs were simulated.
+        /// The number of simulated jobs.
         jobs: u64,
-        /// Tasks of which some job took as long as its bound.
+        /// The number of tasks of which some job took as long as its bound.
         reached: u64,
-        /// All tasks.
+        /// The number of tasks.
         tasks: u64,
     },
 }
@@ -36,7 +37,7 @@ pub enum Outcome {
 /// Draws the system of `seed`, and if it is admitted simulates it under six arrival patterns.
 ///
 /// # Errors
-/// What was broken, with the seed that replays it.
+/// Returns the broken promise, with the seed that replays it.
 pub fn holds(seed: u64) -> Result<Outcome, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (contract, host) = draw::system(&mut rng);
@@ -58,13 +59,14 @@ pub fn holds(seed: u64) -> Result<Outcome, String> {
 
 const RUNS: usize = 6;
 
-/// What an admission may use: systems that take longer would make the others wait.
+/// The steps that an admission may use: systems that take longer would delay all others.
 const STEPS: u64 = 4_000_000;
 
-/// The same on two to four CPUs without reservations: each has the tasks that admission put there.
+/// Does the same on two to four CPUs without reservations: each CPU has the tasks that admission
+/// placed there.
 ///
 /// # Errors
-/// What was broken, with the seed that replays it.
+/// Returns the broken promise, with the seed that replays it.
 pub fn holds_on_several(seed: u64) -> Result<Outcome, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (contract, host) = draw::several(&mut rng);
@@ -98,7 +100,7 @@ pub fn holds_on_several(seed: u64) -> Result<Outcome, String> {
     Ok(Outcome::Kept { policy: contract.policy, jobs, reached, tasks })
 }
 
-/// How many tasks reached their bounds; which one exceeded its.
+/// Returns how many tasks reached their bounds, or fails with a task that exceeded its bound.
 fn within_bounds(grant: &Grant, summary: &Summary) -> Result<u64, String> {
     let mut reached = 0;
     for (task, seen) in grant.tasks.iter().zip(summary.tasks()) {
@@ -111,8 +113,8 @@ fn within_bounds(grant: &Grant, summary: &Summary) -> Result<u64, String> {
     Ok(reached)
 }
 
-/// One run of the tasks: arrivals, yield points and the holders of reservations drawn. Returns how
-/// many jobs were not complete when their deadline had passed; the others are in `summary`.
+/// Runs the tasks once, with drawn arrivals, yield points and holders of reservations. Returns how
+/// many jobs were not complete when their deadline had passed; the other jobs are in `summary`.
 fn run(
     contract: &Contract,
     host: &HostProfile,
@@ -157,7 +159,7 @@ fn run(
     run_in(setting, tasks, jobs, &mut arrivals, until, summary).len() as u64
 }
 
-/// A blocker at random or the one with the longest quantum, aligned or not.
+/// Draws an attack: a blocker at random or the one with the longest quantum, aligned or not.
 fn attack(tasks: &[Task], lead: Duration, rng: &mut ChaCha8Rng) -> Attack {
     let count = tasks.len() as u32;
     let any = |rng: &mut ChaCha8Rng| rng.random_range(0..count);
@@ -168,7 +170,7 @@ fn attack(tasks: &[Task], lead: Duration, rng: &mut ChaCha8Rng) -> Attack {
         with: any(rng),
         job: rng.random_range(0..4),
     });
-    // Who is aligned cannot be the blocker too.
+    // An aligned task cannot be the blocker too.
     let blocker = blocker.filter(|&task| aligned.is_none_or(|aligned| aligned.task != task));
     Attack { blocker, lead, aligned }
 }

@@ -1,6 +1,6 @@
-//! Many drawn systems, on all processors.
+//! Checks many drawn systems, on all processors.
 
-/// For how many seeds below `seeds` the check says yes; on all processors.
+/// Returns for how many seeds below `seeds` the check returns true, using all processors.
 pub fn on_all_threads(seeds: u64, check: impl Fn(u64) -> bool + Sync) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let check = &check;

@@ -1,32 +1,33 @@
-//! What a soak draws: every family of systems that admission answers.
+//! Draws the systems of a soak: every family that admission answers for.
 
 use std::collections::BTreeMap;
 
 use crate::promise::{self, Outcome};
 use crate::{together, upcalls};
 
-/// What was kept of some systems.
+/// The counts of a soak.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many were drawn.
+    /// The number of systems drawn.
     pub seeds: u64,
-    /// How many promises were broken.
+    /// The number of broken promises.
     pub broken: u64,
-    /// How many jobs of tasks were simulated.
+    /// The number of simulated jobs of tasks.
     pub jobs: u64,
-    /// Tasks whose bounds were held against what was seen, and how many of them were reached.
+    /// The number of tasks whose bounds were compared with observations, and the number whose
+    /// bounds were reached.
     pub bounds: (u64, u64),
-    /// How many were admitted, by family.
+    /// The number of admitted systems, by family.
     pub admitted: BTreeMap<&'static str, u64>,
 }
 
 impl Tally {
-    /// The system of `seed`: of ten seeds six are tasks on one CPU beneath reservations, one tasks on
-    /// several CPUs, one upcalls on the machine that runs live, two tasks with channels and
-    /// reservations.
+    /// Checks the system of `seed`: of ten seeds six are tasks on one CPU beneath reservations, one
+    /// is tasks on several CPUs, one is upcalls on the live scheduler, and two are tasks with
+    /// channels and reservations.
     ///
     /// # Errors
-    /// What was broken, with the seed that replays it.
+    /// Returns the broken promise, with the seed that replays it.
     pub fn of(seed: u64) -> Result<Self, String> {
         let mut tally = Self { seeds: 1, ..Self::default() };
         match seed % 10 {
@@ -59,7 +60,7 @@ impl Tally {
         self.bounds = (self.bounds.0 + bounds.0, self.bounds.1 + bounds.1);
     }
 
-    /// Both together.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.seeds += other.seeds;
         self.broken += other.broken;
@@ -75,7 +76,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// Each family is drawn, admits some and refuses some; a sum of tallies is the tally of the sum.
+    /// Checks that each family is drawn, admitted at times and refused at times, and that a sum of
+    /// tallies is the tally of the sum.
     #[test]
     fn every_family_is_drawn_and_has_both_answers() {
         let mut all = Tally::default();

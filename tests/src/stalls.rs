@@ -1,10 +1,10 @@
-//! When the machine itself stood still: a witness above all threads of ours.
+//! Detects stalls of the machine itself, with a witness thread above all other threads.
 //!
-//! An upcall catches up with an absence of 100 ms and passes over what is older (`policy::rmdp`,
-//! `most_pending`). On a virtual machine the host can take a CPU away for longer. A test that counts
-//! jobs must not take that for a fault of ours, nor a fault of ours for that: so a thread at the
-//! highest FIFO priority, which nothing of ours can hold up, wakes on the same CPU and adds up by how
-//! much it was late.
+//! An upcall catches up with an absence of 100 ms and skips anything older (`policy::rmdp`,
+//! `most_pending`). On a virtual machine the host can take a CPU away for longer. A test that
+//! counts jobs must tell such a stall from a fault of Punctual. So a thread at the highest FIFO
+//! priority, which nothing in Punctual can hold up, wakes on the same CPU and adds up how late it
+//! was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::Duration;
 
-/// How often it looks.
+/// How often the witness wakes.
 const EVERY: Duration = Duration::from_millis(5);
 
 /// The highest priority (sched(7)); upcalls and dispatchers stay below 90.
 const HIGHEST: u8 = 99;
 
-/// Watches until it is dropped.
+/// A witness, which runs until it is dropped.
 pub struct Witness {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -33,11 +33,11 @@ struct Shared {
 }
 
 impl Witness {
-    /// Looks on at `cpu`.
+    /// Starts a witness on `cpu`.
     ///
     /// # Panics
     ///
-    /// If this process may not have FIFO threads, or none there.
+    /// Panics if this process may not have FIFO threads, or none on that CPU.
     pub fn of(cpu: usize) -> Self {
         let shared = Arc::<Shared>::default();
         let for_thread = Arc::clone(&shared);
@@ -58,12 +58,12 @@ impl Witness {
         Self { shared, thread: Some(thread.expect("one more thread")) }
     }
 
-    /// For how long the CPU stood still so far, in all.
+    /// Returns the total time that the CPU has stood still so far.
     pub fn stood_still(&self) -> Duration {
         Duration::from_nanos(self.shared.stood_still.load(Ordering::Relaxed))
     }
 
-    /// How many releases of a `period` that explains.
+    /// Returns how many releases of a `period` those stalls explain.
     pub fn excuses(&self, period: Duration) -> u64 {
         self.stood_still().as_nanos().div_ceil(period.as_nanos())
     }

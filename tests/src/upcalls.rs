@@ -1,5 +1,6 @@
-//! Upcalls on the machine that runs live, `policy::rmdp`, held against the bounds of the analysis in
-//! virtual time. It shares no line with the analysis, nor with the machine of [`crate::promise`].
+//! Upcalls on the live scheduler, `policy::rmdp`, compared with the bounds of the analysis in
+//! virtual time. It shares no line with the analysis, nor with the simulated scheduler of
+//! [`crate::promise`].
 
 use punctual_analysis::{Steps, admit_within};
 use punctual_model::{
@@ -11,7 +12,7 @@ use punctual_trace::Summary;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Takes a given time a PDU.
+/// A handler that takes a given time for each PDU.
 struct Load {
     time_per_pdu: Service,
 }
@@ -44,11 +45,11 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Upcall> {
         .collect()
 }
 
-/// Draws the upcalls of `seed`, and if they are admitted runs them at drawn phases: how many jobs
-/// there were; `None`: they are not admitted.
+/// Draws the upcalls of `seed`, and if they are admitted runs them at drawn phases. Returns how
+/// many jobs there were, or `None` if they are not admitted.
 ///
 /// # Errors
-/// What was broken, with the seed that replays it.
+/// Returns the broken promise, with the seed that replays it.
 pub fn holds(seed: u64) -> Result<Option<u64>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let upcalls = draw(&mut rng);

@@ -1,7 +1,7 @@
-//! Handlers that do not come back, on this kernel: they are put aside, the others go on, and nothing
-//! is left behind. Function only, no times: the host is shared.
+//! Handlers that do not return, on this kernel: they are contained, the other handlers go on, and
+//! nothing is left behind. The tests check function only, no times, because the host is shared.
 //!
-//! Without the right to real-time scheduling these tests say so and check nothing.
+//! Without the right to real-time scheduling these tests print that and check nothing.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,12 +20,12 @@ use punctual_trace::Kind;
 use system_tests::live::{PATIENCE, eventually, may};
 use system_tests::stalls::Witness;
 
-/// One at a time: they share this host's CPUs.
+/// Serialises the tests: they share this host's CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 type Work = Box<dyn Handler + Send>;
 
-/// Counts its jobs.
+/// A handler that counts its jobs.
 struct Count(Arc<AtomicU64>);
 
 impl Handler for Count {
@@ -35,7 +35,7 @@ impl Handler for Count {
     }
 }
 
-/// Does not come back from its first iteration until it is released; then it counts.
+/// A handler that does not return from its first iteration until it is released; then it counts.
 struct Stuck<F> {
     wait: F,
     released: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ impl<F: FnMut()> Handler for Stuck<F> {
     }
 }
 
-/// Lets a handler go when dropped, also when the test fails: no spinning thread may stay.
+/// Releases a handler when dropped, even when the test fails: no spinning thread may stay.
 struct Release(Arc<AtomicBool>, Option<PipeWriter>);
 
 impl Drop for Release {
@@ -80,7 +80,7 @@ fn more_of(jobs: &AtomicU64) -> bool {
     eventually(|| jobs.load(Ordering::Relaxed) > before + 3)
 }
 
-/// What the stuck upcall declares for a job, and has once more when it is put aside.
+/// The declared time of the stuck upcall's job, which it gets once more when it is contained.
 const ONCE_MORE: Duration = Duration::from_micros(100);
 
 /// A stuck upcall of 20 ms beside a counting one of 10 ms.
@@ -107,7 +107,7 @@ fn pair(
     Pair { running, release, others, came_back }
 }
 
-/// What each way of not coming back must lead to.
+/// Checks the consequences of any handler that does not return.
 fn is_contained_and_rejoins(mut pair: Pair) {
     let until = clock::now() + PATIENCE;
     assert_eq!(pair.running.wait(&[0, 1], until), [1], "it is put aside");
@@ -176,13 +176,14 @@ fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weig
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
-    // Each class that it had, and how long before its first sight nobody had looked.
+    // Each class that it had, and the time before its first observation without an observation.
     let classes = Arc::new(Mutex::new(Vec::<(Option<Class>, Duration)>::new()));
     let seen = Arc::clone(&classes);
     let mut looked = clock::now();
     let note = move || {
         let class = sched::get(thread::current()).expect("our own").class();
-        // The kernel reads a class without a lock: policy and priority may be from before and behind a change.
+        // The kernel reads a class without a lock: policy and priority may come from before and
+        // after a change.
         if class == Some(Class::Fifo { priority: 0 }) {
             return;
         }
@@ -200,11 +201,11 @@ fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weig
     assert!(more_of(&pair.others));
     is_contained_and_rejoins(pair);
     let fifo = |priority| Some(Class::Fifo { priority });
-    // Later jobs run at the ceiling, and end at once.
+    // Later jobs run at the level of the shortest period, and end at once.
     let classes = classes.lock().expect("whole");
     let (first, rest) = classes.split_first().expect("it ran");
     assert_eq!(first.0, fifo(RUNNING), "{classes:?}");
-    // What it has once more may pass while a virtual CPU stands still, and not otherwise.
+    // Its extra time may elapse while a virtual CPU stands still, and not otherwise.
     let (second, unseen) = rest[0];
     let passed_unseen = second == least && unseen >= ONCE_MORE;
     let in_turn = second == fifo(LOWEST - 1) && rest[1].0 == least;
@@ -238,7 +239,7 @@ fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
-    /// Sleeps in its third and sixth job, and notes when it came back.
+    /// A handler that sleeps in its third and sixth job, and records when it returned.
     struct Twice {
         jobs: u32,
         back: Vec<Instant>,
@@ -291,7 +292,7 @@ fn one_that_does_it_again_and_again_is_closed_and_its_handler_comes_back_at_the_
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
-    /// Sleeps in every iteration.
+    /// A handler that sleeps in every iteration.
     struct Slow;
     impl Handler for Slow {
         fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
@@ -345,7 +346,7 @@ fn a_panic_goes_on_in_the_owner() {
     let mut upcalls = Upcalls::new(Placement::Ordinary, HostProfile::ideal(1));
     upcalls.create(upcall(10, 100), Panics).expect("everything is admitted");
     let mut running = upcalls.run(clock::now()).expect("an ordinary thread");
-    // No order before: one that suspended it in time would keep it from panicking.
+    // No command before this: one that suspended it in time would keep it from panicking.
     assert!(eventually(|| running.has_ended()));
     assert!(matches!(running.suspend(0), Err(OrderError::Ended)));
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| running.stop()));
@@ -359,7 +360,7 @@ fn best_effort_runs_as_an_ordinary_thread_and_keeps_nobody_waiting() {
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
-    /// Notes its class and works half a millisecond.
+    /// A handler that records its class and works half a millisecond.
     struct Background(Arc<Mutex<Vec<Option<Class>>>>);
     impl Handler for Background {
         fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
@@ -390,9 +391,9 @@ fn best_effort_runs_as_an_ordinary_thread_and_keeps_nobody_waiting() {
     assert_eq!(stopped.tasks, [0, 1]);
     let classes = classes.lock().expect("whole");
     let ordinary = classes.iter().filter(|class| **class == Some(Class::Other { nice: 0 }));
-    // How many are lifted before they begin depends on how busy the host is.
+    // The number that are raised before they begin depends on how busy the host is.
     assert!(ordinary.count() > 0, "{classes:?}");
-    // What a hypervisor takes counts as the handler's own time.
+    // The time that a hypervisor takes counts as the handler's own.
     let stood_still = witnesses.iter().any(|witness| !witness.stood_still().is_zero());
     assert!(stood_still || stopped.events.iter().all(|event| event.kind != Kind::Contained));
 }

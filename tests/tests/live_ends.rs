@@ -1,8 +1,8 @@
-//! However upcalls end, their owner learns of it and is kept waiting by nobody: stuck handlers,
-//! panics and reservations that cannot be had twice, together. Function only, no times: the host is
-//! shared.
+//! However upcalls end, their owner learns of it and never waits for a handler: stuck handlers,
+//! panics and reservations that cannot be had twice, together. The tests check function only, no
+//! times, because the host is shared.
 //!
-//! Without the right to real-time scheduling most of these tests say so and check nothing.
+//! Without the right to real-time scheduling most of these tests print that and check nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +17,15 @@ use punctual_runtime::level_order::RUNNING;
 use punctual_runtime::{Activity, Placement, Running, StartError, Upcalls};
 use system_tests::live::{eventually, may};
 
-/// One at a time: they share this host's CPUs, and one of them the hook of panics.
+/// Serialises the tests: they share this host's CPUs, and one of them changes the panic hook.
 static ALONE: Mutex<()> = Mutex::new(());
 
 type Work = Box<dyn Handler + Send>;
 
-/// What the panics here say.
+/// The message of the panics here.
 const SAID: &str = "as the test wants";
 
-/// Does not come back, asleep, until it is released.
+/// A handler that sleeps and does not return until it is released.
 struct Stuck(Arc<AtomicBool>);
 
 impl Handler for Stuck {
@@ -37,7 +37,7 @@ impl Handler for Stuck {
     }
 }
 
-/// Panics as soon as it is told to, and if it is to, again when it is dropped.
+/// A handler that panics on command, and optionally again when it is dropped.
 struct Panics {
     now: Arc<AtomicBool>,
     twice: bool,
@@ -60,7 +60,7 @@ impl Drop for Panics {
     }
 }
 
-/// Sets it when dropped, also when the test fails: no stuck thread may stay.
+/// Sets the flag when dropped, even when the test fails: no stuck thread may stay.
 struct Release(Arc<AtomicBool>);
 
 impl Drop for Release {
@@ -88,7 +88,7 @@ fn upcall(period_ms: u64) -> Upcall {
     .expect("valid")
 }
 
-/// What the panic said that goes on when they are stopped.
+/// Stops the upcalls and returns the message of the panic that is propagated.
 fn panic_of<H>(running: Running<H>) -> Option<&'static str> {
     let stopped = catch_unwind(AssertUnwindSafe(|| running.stop().map(|_| ())));
     stopped.err().and_then(|panic| panic.downcast_ref::<&str>().copied())
@@ -111,7 +111,8 @@ fn a_panic_beside_a_stuck_handler_goes_on_in_the_owner() {
         assert!(eventually(|| running.activity(0) == Activity::Contained));
         now.store(true, Ordering::Release);
         assert!(eventually(|| running.has_ended()));
-        // Nothing will change any more, so it returns; the one that panicked may have been put aside.
+        // Nothing will change any more, so this returns; the handler that panicked may have been
+        // contained.
         let inactive = running.wait(&[1], Instant::MAX);
         assert!(inactive.len() <= 1);
         if asks {
@@ -141,7 +142,7 @@ fn a_reservation_that_cannot_be_had_twice_ends_them_beside_a_stuck_handler() {
         Ok(running) => running,
         Err(taken) => return println!("skipped: {taken}"),
     };
-    // Two of them are more than two CPUs give; where there are more, they go on.
+    // Two of them need more than two CPUs have; where there are more CPUs, they go on.
     assert!(eventually(|| running.has_ended() || running.activity(0) == Activity::Contained));
     match running.stop() {
         Ok(stopped) => assert_eq!(stopped.stuck, [0]),
@@ -156,7 +157,7 @@ fn a_panic_that_takes_longer_than_the_grace_goes_on_in_the_owner() {
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
-    /// Puts the hook of panics back, also when the test fails.
+    /// Restores the panic hook, even when the test fails.
     struct Slowly;
     impl Drop for Slowly {
         fn drop(&mut self) {
@@ -184,7 +185,7 @@ fn a_panic_that_has_not_come_home_yet_goes_on_in_the_owner() {
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
-    /// Panics after it was put aside.
+    /// A handler that panics after it was contained.
     struct Late(Arc<AtomicBool>);
     impl Handler for Late {
         fn iterate(&mut self, _: Instant, _: u32) -> u32 {

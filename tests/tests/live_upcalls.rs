@@ -1,6 +1,7 @@
-//! The runtime on this kernel. These tests check what happens, never how fast: the host is shared.
+//! The runtime on this kernel. These tests check what happens, never how fast, because the host is
+//! shared.
 //!
-//! Without the right to real-time scheduling they say so and check nothing.
+//! Without the right to real-time scheduling they print that and check nothing.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,10 +14,10 @@ use punctual_runtime::{CreateError, Placement, Running, Upcalls};
 use punctual_trace::{Event, Kind};
 use system_tests::live::may;
 
-/// One at a time: they share this host's CPUs.
+/// Serialises the tests: they share this host's CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Works for a given processor time a PDU, and notes what it sees.
+/// A handler that works for a given processor time for each PDU, and records what it sees.
 struct Worker {
     name: char,
     time_per_pdu: Service,
@@ -25,7 +26,7 @@ struct Worker {
 
 #[derive(Default)]
 struct Diary {
-    /// Who began and who ended an iteration, in the order it happened.
+    /// The beginnings and ends of iterations, by upcall, in the order they happened.
     iterations: Vec<(char, &'static str)>,
     /// The thread that ran the handlers, and its class while it did.
     ran_as: Option<(Tid, Option<Class>)>,
@@ -60,9 +61,9 @@ fn upcall(name: char, period_ms: u64, batch: u32, quantum: u32, pdu_us: u64) -> 
     .expect("valid")
 }
 
-/// Two upcalls: `s` works 12 ms every 60 ms in three quanta, `f` 0.2 ms every 5 ms.
+/// Starts two upcalls: `s` works 12 ms every 60 ms in three quanta, `f` 0.2 ms every 5 ms.
 fn start(placement: Placement, diary: &Arc<Mutex<Diary>>) -> Running<Worker> {
-    // The fast one can wait for the slow one's quantum of 4 ms and hardly more.
+    // The fast upcall can wait for the slow one's quantum of 4 ms and hardly more.
     let grace = Duration::from_micros(200);
     let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1)).with_grace(grace);
     for (upcall, pdu_us) in
@@ -90,7 +91,7 @@ fn an_upcall_gives_way_at_its_yield_points_and_nowhere_else() {
     let stopped = running.stop().expect("kept its class");
 
     let diary = diary.lock().expect("diary");
-    // Every iteration ends before any other begins: none is interrupted by the other's.
+    // Every iteration ends before any other begins: no handler interrupts another.
     for pair in diary.iterations.chunks(2) {
         if let [(who, "begins"), (also, "ends")] = pair {
             assert_eq!(who, also);
@@ -98,7 +99,7 @@ fn an_upcall_gives_way_at_its_yield_points_and_nowhere_else() {
             panic!("interleaved: {pair:?}");
         }
     }
-    // The slow one gave way between two quanta, the fast one ran there, and it went on.
+    // The slow upcall yielded between two quanta, the fast one ran there, and the slow one went on.
     let slow: Vec<&Event> = stopped.events.iter().filter(|e| e.job.task == 0).collect();
     let gave_way = slow.iter().position(|e| e.kind == Kind::GiveWay).expect("gave way");
     assert_eq!(slow[gave_way + 1].kind, Kind::Resume);
@@ -109,7 +110,7 @@ fn an_upcall_gives_way_at_its_yield_points_and_nowhere_else() {
     );
     let between = |e: &&Event| e.at >= slow[gave_way].at && e.at <= slow[gave_way + 1].at;
     assert!(stopped.events.iter().filter(between).any(|e| e.job.task == 1));
-    // Each handler ran at the ceiling.
+    // Each handler ran at the level of the shortest period.
     let (_, class) = diary.ran_as.expect("ran");
     assert_eq!(class, Some(Class::Fifo { priority: RUNNING }));
     assert_eq!(stopped.events_lost, 0);
@@ -122,7 +123,8 @@ fn it_waits_at_the_priority_of_its_rate() {
         return;
     }
     let diary: Arc<Mutex<Diary>> = Arc::default();
-    // Left to its successor it would wait at the ceiling, where there is none.
+    // If the lowering were left to its successor, it would wait at the high level, because there is
+    // none.
     set_turns(Turns { lowering: Lowering::ByItself, ..Turns::STRICT });
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
     let worker =

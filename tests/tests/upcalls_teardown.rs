@@ -1,7 +1,8 @@
 //! Nothing is left of upcalls that have ended: no thread, no shared memory, no scheduling class.
 //!
-//! Alone in its program, because it counts this process's threads, and the test harness makes and
-//! ends one for each test. Without the right to real-time scheduling it says so and checks nothing.
+//! The test is alone in its program, because it counts this process's threads, and the test harness
+//! makes and ends one for each test. Without the right to real-time scheduling it prints that and
+//! checks nothing.
 
 use std::fs;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use punctual_runtime::level_order::RUNNING;
 use punctual_runtime::{Activity, Callback, Placement, Running, Upcalls};
 use system_tests::live::{eventually, may};
 
-/// Notes which thread it runs on.
+/// A handler that records which thread it runs on.
 struct Worker(Arc<AtomicI32>);
 
-/// Does not come to its first yield point in time, and is put aside.
+/// A handler that does not reach its first yield point in time, and is contained.
 struct Sleeper(bool);
 
 impl Handler for Sleeper {
@@ -37,7 +38,7 @@ impl Handler for Worker {
     }
 }
 
-/// Two upcalls of different rates, so that everything an upcall may need is there.
+/// Starts two upcalls of different rates, so that every resource that an upcall may need exists.
 fn start(placement: Placement, ran_on: &Arc<AtomicI32>) -> Running<Worker> {
     let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1));
     for period in [5, 20] {
@@ -64,7 +65,7 @@ fn shared_memory() -> Vec<std::ffi::OsString> {
 
 #[test]
 fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
-    // Before any trial: a thread that was joined is listed for a moment longer.
+    // Before any attempt: a thread that was joined is listed for a moment longer.
     let threads_before = threads();
     let reservation = "8ms/20ms".parse().expect("valid");
     if !may(Class::Fifo { priority: RUNNING })
@@ -79,14 +80,14 @@ fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
         let callback = Callback::start(Duration::from_millis(1)).expect("has its class");
         assert!(eventually(|| ran_on.load(Ordering::Relaxed) != 0), "it runs");
         clock::sleep(Duration::from_millis(30));
-        // Once by asking, once by dropping.
+        // Once by stopping, once by dropping.
         running.stop().expect("kept its class");
         drop(start(placement, &ran_on));
         assert!(callback.stop().count() > 0);
         let tid = Tid::from_raw(ran_on.load(Ordering::Relaxed)).expect("a thread's");
         assert!(eventually(|| sched::get(tid).is_err()), "the thread is gone");
     }
-    // A thread that was put aside ends with its handler, also if nobody waits for it any more.
+    // A contained thread ends with its handler, even if no thread waits for it any more.
     for waits in [true, false] {
         let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
         let upcall = Upcall::new(UpcallSpec {
@@ -105,7 +106,7 @@ fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
         assert!(running.stop().expect("kept its class").stuck.is_empty());
     }
     assert!(eventually(|| threads() == threads_before), "no thread is left");
-    // A file that somebody's killed process had left may be gone now; a new one may not be there.
+    // A file that another killed process had left may be gone now; a new one may not be there.
     let (files_before, class_before) = before;
     assert!(shared_memory().iter().all(|file| files_before.contains(file)));
     assert_eq!(class_before, sched::get(thread::current()).expect("our own"));

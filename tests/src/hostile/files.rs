@@ -1,4 +1,4 @@
-//! Open files that harm a server that closes or touches them.
+//! Makes open files that harm a server that closes or touches them.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,8 +7,8 @@ use std::time::Duration as Time;
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
-/// A connected TCP socket whose last close waits for data that its peer never takes (socket(7),
-/// SO_LINGER). The close of a process that exits does not wait.
+/// A connected TCP socket whose last close waits for data that its peer never reads (socket(7),
+/// SO_LINGER). The close in a process that exits does not wait.
 #[derive(Debug)]
 pub struct Lingering {
     socket: TcpStream,
@@ -16,10 +16,10 @@ pub struct Lingering {
 }
 
 impl Lingering {
-    /// Makes one whose last close takes `time`.
+    /// Makes a socket whose last close takes `time`.
     ///
     /// # Errors
-    /// If no descriptors are left.
+    /// Fails if no descriptors are left.
     pub fn new(time: Time) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         set_socket_recv_buffer_size(&listener, 4_096)?;
@@ -37,7 +37,8 @@ impl Lingering {
         Ok(Self { socket, peer })
     }
 
-    /// Gives it away, so that the kernel closes it where it is last held. The peer must be kept open.
+    /// Gives the socket and its peer away, so that the kernel closes the socket where it is last
+    /// held. The peer must be kept open.
     #[must_use]
     pub fn into_parts(self) -> (OwnedFd, OwnedFd) {
         (self.socket.into(), self.peer.into())

@@ -1,4 +1,4 @@
-//! The threads of a process group, found in /proc.
+//! Finds the threads of a process group in /proc.
 
 use std::fs;
 use std::process::Child;
@@ -8,8 +8,8 @@ use punctual_linux::sched;
 use punctual_linux::thread::Tid;
 use rustix::process::{Pid, kill_process_group};
 
-/// Returns the threads of a process group that have not ended. One that ended and was not waited for keeps
-/// its class, and is none of them.
+/// Returns the threads of a process group that have not ended. A thread that has ended but was not
+/// waited for keeps its class, and is not counted.
 pub(super) fn threads_of(group: u32) -> Vec<i32> {
     let ids = |folder: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -26,13 +26,13 @@ pub(super) fn threads_of(group: u32) -> Vec<i32> {
 fn is_of(pid: i32, thread: i32, group: u32) -> bool {
     let path = format!("/proc/{pid}/task/{thread}/stat");
     let stat = fs::read_to_string(path).unwrap_or_default();
-    // Behind the name in parentheses: state, parent, group (proc(5)).
+    // The fields after the name in parentheses: state, parent, group (proc(5)).
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let fields: Vec<&str> = fields.split_whitespace().take(3).collect();
     matches!(fields[..], [state, _, of] if state != "Z" && state != "X" && of == group.to_string())
 }
 
-/// Returns those of the threads that run in a real-time class of this name.
+/// Returns the threads that run in the real-time class of this name.
 pub(super) fn of_class(threads: Vec<i32>, policy: &str) -> Vec<i32> {
     let is = |id: &i32| {
         let class = Tid::from_raw(*id).and_then(|id| sched::get(id).ok());
@@ -41,8 +41,8 @@ pub(super) fn of_class(threads: Vec<i32>, policy: &str) -> Vec<i32> {
     threads.into_iter().filter(is).collect()
 }
 
-/// Sends a signal to the process group that `leader` has founded. It was not waited for yet: so its id is
-/// nobody else's.
+/// Sends a signal to the process group that `leader` has founded. The leader has not been waited
+/// for yet, so its id has not been reused.
 pub(super) fn signal(leader: &Child, signal: Signal) {
     let _ = Pid::from_raw(leader.id() as i32).map(|group| kill_process_group(group, signal));
 }

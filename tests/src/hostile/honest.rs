@@ -1,4 +1,4 @@
-//! Honest clients, who note how long they wait and what becomes of what they send.
+//! Honest clients, which record how long they wait and what happens to their messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,45 +19,46 @@ use super::person::{Person, say, wait_for_word};
 /// Longer than any attack of a test, so that a late answer is measured and not given up.
 const PATIENCE: Time = Time::from_secs(60);
 
-/// The same.
+/// The same limit in the other type.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Between two pings.
+/// The time between two pings.
 const PACE: Duration = Duration::from_millis(5);
 
-/// Pings for each request of a grant: with [`PACE`] well below what a user may ask in a second.
+/// The number of pings for each request of a grant: with [`PACE`] this is well below the rate
+/// allowed to one user.
 const PINGS_A_REQUEST: u64 = 40;
 
-/// What an honest client that asked throughout has to tell.
+/// The report of an honest client that made requests throughout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Answers.
+    /// The number of answers.
     pub answered: u64,
-    /// The longest wait for one, in milliseconds.
+    /// The longest wait for an answer, in milliseconds.
     pub worst_ms: u64,
     /// The part of that wait in which the client itself waited for a CPU, behind ordinary work of other users.
     pub own_part_ms: u64,
-    /// Half of all waits were no longer, in microseconds.
+    /// The median wait, in microseconds.
     pub median_us: u64,
-    /// Grants given and taken back.
+    /// The number of grants given and taken back.
     pub granted: u64,
-    /// Requests that were refused.
+    /// The number of refused requests.
     pub refused: u64,
-    /// What else came than an answer.
+    /// Everything else that happened instead of an answer.
     pub problems: Vec<String>,
 }
 
-/// An honest client that asks throughout, and tells at the end.
+/// An honest client that makes requests throughout and reports at the end.
 #[derive(Debug)]
 pub struct Asker(Person);
 
 impl Asker {
-    /// Starts one as `uid`.
+    /// Starts a client as `uid`.
     pub fn start(uid: u32, socket: &Path) -> Self {
         Self(Person::start(uid, "asker", socket))
     }
 
-    /// Ends it once its last question is answered; what it saw.
+    /// Ends the client after its last answer, and returns its report.
     pub fn end(mut self) -> Asked {
         let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
         let number = |name: &str| told[name].as_u64().expect("a number");
@@ -72,7 +73,7 @@ impl Asker {
         }
     }
 
-    /// The id of its process.
+    /// Returns the id of its process.
     pub fn pid(&self) -> u32 {
         self.0.pid()
     }
@@ -83,7 +84,7 @@ fn texts(value: &Value) -> Vec<String> {
     all.iter().filter_map(|one| Some(one.as_str()?.to_owned())).collect()
 }
 
-/// Sets the flag once the process that started this one says anything, or ends.
+/// Returns a flag that is set once the parent process writes a line, or ends.
 fn told_to_end() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
@@ -94,7 +95,7 @@ fn told_to_end() -> Arc<AtomicBool> {
     flag
 }
 
-/// In the client's process.
+/// Runs in the client's process.
 pub(super) fn ask_throughout(socket: &Path) {
     let mut asked = Asked::default();
     let (mut waits, mut worst) = (Vec::new(), Duration::ZERO);
@@ -116,7 +117,7 @@ pub(super) fn ask_throughout(socket: &Path) {
             Ok(()) => asked.answered += 1,
             Err(problem) => {
                 asked.problems.push(problem);
-                // The next one may do better.
+                // The next connection may do better.
                 if let Ok(mut again) = Broker::connect_to(socket) {
                     again.set_patience(PATIENCE);
                     broker = again;
@@ -137,7 +138,7 @@ pub(super) fn ask_throughout(socket: &Path) {
     .to_string());
 }
 
-/// Returns for how long this thread has been ready to run without a CPU so far, in nanoseconds
+/// Returns how long this thread has been ready to run without a CPU so far, in nanoseconds
 /// (`/proc/thread-self/schedstat`, second number).
 fn waited_for_a_cpu() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux 3.17");
@@ -149,7 +150,7 @@ fn ping(broker: &mut Broker) -> Result<(), String> {
     broker.ping().map_err(|why| format!("ping: {why}"))
 }
 
-/// Asks for a little, and gives it back.
+/// Requests a small grant, and gives it back.
 fn request(broker: &mut Broker, asked: &mut Asked) -> Result<(), String> {
     let upcall = Upcall::new(UpcallSpec {
         name: "a little".into(),
@@ -174,30 +175,31 @@ fn request(broker: &mut Broker, asked: &mut Asked) -> Result<(), String> {
 /// The size of an honest message.
 const MESSAGE: usize = 200;
 
-/// Between two messages, as promised.
+/// The promised time between two messages.
 const SPACING: Duration = Duration::from_millis(2);
 
-/// Between two messages, as they are sent: the server has nothing to do for the channel in between.
+/// The actual time between two messages: in between, the server has nothing to do for the channel.
 const APART: Duration = Duration::from_millis(3);
 
-/// What is promised to the honest channel.
+/// The delay bound of the honest channel.
 pub const DELAY_BOUND: Duration = Duration::from_millis(100);
 
-/// What an honest sender and its receiver have to tell.
+/// The report of an honest sender and its receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Messages that were put into the queue.
+    /// The number of messages that were put into the queue.
     pub sent: u64,
-    /// Those that arrived.
+    /// The number of messages that arrived.
     pub arrived: u64,
-    /// Those that arrived out of order or more than once.
+    /// The number of messages that arrived out of order or more than once.
     pub disordered: u64,
-    /// The longest time from handing a message over to its arrival at the receiver's socket, in milliseconds:
-    /// sender and receiver may stand still on a busy host, and that is not the channel's silence.
+    /// The longest time from handing a message over to its arrival at the receiver's socket, in
+    /// milliseconds. It leaves out stalls of the sender and the receiver, which are not the
+    /// channel's fault on a busy host.
     pub delay_ms: u64,
-    /// What the broker says of the channel.
+    /// The broker's verdict on the channel.
     pub verdict: String,
-    /// What else came.
+    /// Everything else that went wrong.
     pub problems: Vec<String>,
 }
 
@@ -206,12 +208,12 @@ pub struct Sent {
 pub struct Sender(Person);
 
 impl Sender {
-    /// Starts one as `uid`; its channel carries messages when this returns.
+    /// Starts a client as `uid`. Its channel carries messages when this returns.
     pub fn start(uid: u32, socket: &Path) -> Self {
         Self(Person::start(uid, "sender", socket))
     }
 
-    /// Ends it; what it saw.
+    /// Ends the client and returns its report.
     pub fn end(mut self) -> Sent {
         let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
         let number = |name: &str| told[name].as_u64().expect("a number");
@@ -226,7 +228,7 @@ impl Sender {
     }
 }
 
-/// What the receiving thread saw.
+/// What the receiving thread observed.
 #[derive(Default)]
 struct Heard {
     arrived: u64,
@@ -234,7 +236,7 @@ struct Heard {
     delay: Duration,
 }
 
-/// In the client's process.
+/// Runs in the client's process.
 pub(super) fn send_throughout(socket: &Path) {
     let mut broker = Broker::connect_to(socket).expect("it runs");
     broker.set_patience(PATIENCE);
@@ -297,7 +299,7 @@ fn open_sending(
     (granted, sending)
 }
 
-/// Receives until it is `done`.
+/// Receives until `done` is set.
 fn hear(socket: &UdpSocket, done: &AtomicBool) -> Heard {
     let mut heard = Heard::default();
     let mut next = 0;
@@ -320,7 +322,7 @@ fn hear(socket: &UdpSocket, done: &AtomicBool) -> Heard {
                     heard.disordered += 1;
                     continue;
                 };
-                // Without a stamp: the kernel had not begun to make them.
+                // Without a stamp if the kernel had not begun to make them.
                 let stamp = datagram.arrival.stamp.and_then(|stamp| offset.monotonic(stamp));
                 let arrived = stamp.unwrap_or_else(clock::now);
                 heard.delay = heard.delay.max(arrived.saturating_since(Instant::from_nanos(sent)));

@@ -1,4 +1,4 @@
-//! Processes of ordinary users, which are told what to do by lines of text.
+//! Processes of ordinary users, controlled by lines of text.
 
 use std::env;
 use std::fs::File;
@@ -17,17 +17,17 @@ pub const FIRST_USER: u32 = 60_001;
 /// The first subordinate user of [`FIRST_USER`] (subuid(5)); each user has 65,536 of them.
 pub const SUBORDINATE: u32 = 1_200_000;
 
-/// Ordinary users of whom subordinate users are known.
+/// The number of ordinary users that have subordinate users.
 const USERS: u32 = 100;
 
-/// The lines of /etc/subuid for all of them.
+/// Returns the lines of /etc/subuid for all of them.
 pub(super) fn subordinate_users() -> String {
     let line =
         |number| format!("{}:{}:65536\n", FIRST_USER + number, SUBORDINATE + 65_536 * number);
     (0..USERS).map(line).collect()
 }
 
-/// The person behind a user, who may be subordinate to another.
+/// Returns the person behind a user, which may be a subordinate user.
 pub fn person_of(uid: u32) -> u32 {
     match uid.checked_sub(SUBORDINATE).map(|above| above / 65_536) {
         Some(number) if number < USERS => FIRST_USER + number,
@@ -35,11 +35,11 @@ pub fn person_of(uid: u32) -> u32 {
     }
 }
 
-/// Makes a program in `folder` by which its person can become `uid`, a subordinate user; its path. The
-/// arguments are those of setpriv(1).
+/// Makes a program in `folder` with which its person can become the subordinate user `uid`, and
+/// returns its path. The arguments are those of setpriv(1).
 ///
 /// # Errors
-/// If there is no setpriv(1), or the folder cannot be written.
+/// Fails if there is no setpriv(1), or the folder cannot be written.
 pub fn program_to_become(uid: u32, folder: &Path) -> std::io::Result<std::path::PathBuf> {
     let program = folder.join(format!("become-{uid}"));
     setuid_copy("/usr/bin/setpriv".as_ref(), &program, uid)?;
@@ -54,9 +54,10 @@ pub fn this_program(role: &str) -> Command {
     command
 }
 
-/// Adds what makes this program play a role, also behind another program that executes it.
+/// Adds the arguments and environment that make this program play a role, even if another program
+/// executes it.
 pub fn as_role(command: &mut Command, role: &str) {
-    // For the harness of a test program; others ignore it.
+    // The arguments are for the harness of a test program; other programs ignore them.
     command.args(["--exact", "other_process", "--nocapture", "--quiet"]).env(ROLE, role);
 }
 
@@ -67,22 +68,22 @@ pub(super) fn may_be_other_users() -> bool {
     probe.status().map_err(|why| println!("skipped: other users cannot run this: {why}")).is_ok()
 }
 
-/// Prints a line for the process that started this one.
+/// Prints a line for the parent process.
 pub(super) fn say(text: &str) {
     println!("> {}", text.replace('\n', " "));
 }
 
-/// Waits until the process that started this one says anything, or ends.
+/// Waits until the parent process writes a line, or ends.
 pub(super) fn wait_for_word() {
     let mut line = String::new();
     let _ = std::io::stdin().read_line(&mut line);
 }
 
-/// A process of a user. It is killed when this is dropped.
+/// A process of a user. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Person {
     child: Child,
-    /// None once it is to end.
+    /// `None` once the process is to end.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -106,12 +107,12 @@ impl Person {
         person
     }
 
-    /// Says something without waiting; it may have ended.
+    /// Writes a line without waiting for an answer; the process may have ended.
     pub fn tell(&mut self, what: &str) {
         let _ = self.input.as_mut().map(|input| writeln!(input, "{what}"));
     }
 
-    /// Returns what it says next, without the lines of the harness; `None` once it has ended.
+    /// Returns its next line, without the lines of the harness, or `None` once it has ended.
     pub fn read(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -124,29 +125,29 @@ impl Person {
         }
     }
 
-    /// Says something and returns the answer.
+    /// Writes a line and returns the answer.
     pub fn ask(&mut self, what: &str) -> String {
         self.tell(what);
         self.read().unwrap_or_else(|| panic!("{what}: the client has ended"))
     }
 
-    /// Says something and returns the answer; `None` if it has ended.
+    /// Writes a line and returns the answer, or `None` if the process has ended.
     pub(super) fn try_ask(&mut self, what: &str) -> Option<String> {
         self.tell(what);
         self.read()
     }
 
-    /// Whether its process has ended.
+    /// Returns whether its process has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// The id of its process.
+    /// Returns the id of its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its threads.
+    /// Returns its threads.
     pub(super) fn threads(&self) -> Vec<i32> {
         let entries = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
@@ -158,13 +159,13 @@ impl Person {
         send(&self.child, signal).expect("our child");
     }
 
-    /// Waits until it ends by itself, once nobody can say anything to it any more.
+    /// Closes its input and waits until it ends by itself.
     pub(super) fn end(&mut self) {
         drop(self.input.take());
         while self.read().is_some() {}
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the process, and waits until it is gone.
     pub fn kill(mut self) {
         self.child.kill().expect("our child");
         self.child.wait().expect("our child");
@@ -178,11 +179,11 @@ impl Drop for Person {
     }
 }
 
-/// Makes a copy of `program` that runs as `uid` whoever executes it (execve(2), set-user-ID).
+/// Makes a copy of `program` that always runs as `uid` (execve(2), set-user-ID).
 fn setuid_copy(program: &Path, copy: &Path, uid: u32) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::copy(program, copy)?;
     std::os::unix::fs::chown(copy, Some(uid), Some(uid))?;
-    // After chown(2), which takes the bit away.
+    // After chown(2), which clears the bit.
     File::open(copy)?.set_permissions(std::fs::Permissions::from_mode(0o4755))
 }

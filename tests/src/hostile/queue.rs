@@ -1,4 +1,4 @@
-//! What a hostile client holds of a channel: memory and bells of the server, or what it makes up.
+//! The memory and bells of a channel that a hostile client holds: the server's, or forged ones.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -13,29 +13,29 @@ use serde_json::{Value, json};
 
 use super::raw::Raw;
 
-/// The word of the frames that counts published messages, and that with which descriptors begin
-/// (`punctual_ring::frames`).
+/// The offsets of the word that counts published messages in the frames, and of the first
+/// descriptor (`punctual_ring::frames`).
 const PUSHED: usize = 8;
 const DESCRIPTORS: usize = 512;
 
-/// How long it is waited for a queue to be sealed.
+/// How long to wait for a queue to be sealed.
 const SEALING: Duration = Duration::from_secs(20);
 
-/// A channel that carries what its memory says.
+/// A channel that carries whatever its memory says.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) slots: u64,
-    /// Frames, page, bells, and whatever else came.
+    /// The frames, the page, the bells, and any other files.
     pub(super) files: Vec<OwnedFd>,
     pub(super) frames: Option<Writable>,
 }
 
 impl Queue {
-    /// Opens a channel that was granted to this process, with memory and bells of the broker. Keeps every
-    /// descriptor, and a mapping of the frames. Returns what the broker said at last.
+    /// Opens a channel that was granted to this process, with memory and bells of the broker. Keeps
+    /// every descriptor, and a mapping of the frames. Returns the broker's last answer.
     ///
     /// # Errors
-    /// If there is no such geometry, or no descriptor or memory.
+    /// Fails if there is no such geometry, or no descriptor or memory.
     pub(super) fn attach(
         raw: &mut Raw,
         id: u64,
@@ -60,19 +60,19 @@ impl Queue {
         Ok((Self { slots, files, frames }, answer.unwrap_or(Value::Null)))
     }
 
-    /// Rings for the server, which watches the last of the descriptors.
+    /// Rings the server, which watches the last of the descriptors.
     pub(super) fn ring(&self) {
         if let Some(doorbell) = self.files.get(3) {
             let _ = rustix::io::write(doorbell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// The sockets among its files.
+    /// Returns the sockets among its files.
     pub(super) fn bells(&self) -> impl Iterator<Item = &OwnedFd> {
         self.files.iter().filter(|file| socket_type(file).is_ok())
     }
 
-    /// Says that half a queue of messages more is there than the server has released.
+    /// Publishes half a queue more messages than the server has released.
     pub(super) fn publish(&self) {
         let Some(frames) = &self.frames else { return };
         let mut released = [0; 8];
@@ -83,13 +83,14 @@ impl Queue {
         }
     }
 
-    /// Where the messages begin in the frames, in bytes; before are the counters and the descriptors.
+    /// Returns where the messages begin in the frames, in bytes, after the counters and the
+    /// descriptors.
     pub(super) fn messages(&self) -> u64 {
         4_096 + (16 * self.slots).next_multiple_of(4_096)
     }
 }
 
-/// How many bytes the frames of a queue have.
+/// Returns the size of the frames of a queue, in bytes.
 pub(super) fn length_of(slots: u64, bytes: u64) -> std::io::Result<usize> {
     let number = |number: u64| u32::try_from(number).map_err(std::io::Error::other);
     let geometry = Geometry::new(number(slots)?, number(bytes)?);
@@ -100,7 +101,7 @@ fn writable(file: &OwnedFd, length: usize) -> std::io::Result<Writable> {
     Writable::of(file.try_clone()?, length).map_err(std::io::Error::other)
 }
 
-/// Makes every slot a message of the longest size.
+/// Makes every slot a message of the greatest size.
 fn fill_in(frames: &Writable, slots: u64, bytes: u64) {
     let words = frames.words();
     let first = [u64::from_le_bytes(*b"frames 1"), slots, bytes];
@@ -112,8 +113,8 @@ fn fill_in(frames: &Writable, slots: u64, bytes: u64) {
     }
 }
 
-/// Memory and bells as a client makes them: frames that its maker can still punch holes into, the page of
-/// the consumer, the server's end of the bells, and the client's.
+/// Makes memory and bells as a client makes them: frames into which their maker can still punch
+/// holes, the page of the consumer, the server's end of the bells, and the client's.
 pub(super) fn own(frames: usize, page: usize) -> std::io::Result<Vec<OwnedFd>> {
     let make =
         |bytes| Writable::create("attack", bytes, Others::Write).map_err(std::io::Error::other);

@@ -1,4 +1,4 @@
-//! The protocol by hand: messages of any bytes with any open files.
+//! Speaks the protocol by hand: messages of any bytes with any open files.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -15,16 +15,16 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::{Value, json};
 
-/// The most open files that the kernel takes with a message (unix(7), SCM_MAX_FD).
+/// The most open files that the kernel accepts with a message (unix(7), SCM_MAX_FD).
 pub const MOST_FILES: usize = 253;
 
-/// The most open files that an answer is expected to bring.
+/// The most open files expected with an answer.
 const FILES_OF_AN_ANSWER: usize = 8;
 
 /// Sends bytes with open files, without waiting.
 ///
 /// # Errors
-/// Those of sendmsg(2).
+/// Returns the error of sendmsg(2).
 pub fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<usize, Errno> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -35,27 +35,27 @@ pub fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
 }
 
-/// Takes the limit without which nothing real-time is granted (setrlimit(2), RLIMIT_RTTIME).
+/// Sets the limit without which nothing real-time is granted (setrlimit(2), RLIMIT_RTTIME).
 pub fn may_be_real_time() {
     let most = Rlimit { current: Some(900_000), maximum: Some(1_000_000) };
     let _ = setrlimit(Resource::Rttime, most);
 }
 
-/// A connection that nothing is done on unless it is asked for.
+/// A connection that does nothing by itself.
 #[derive(Debug)]
 pub struct Raw {
     socket: Socket,
     next: u64,
     patience: Duration,
-    /// What came with answers.
+    /// The files that came with answers.
     files: Vec<OwnedFd>,
 }
 
 impl Raw {
-    /// Connects, and says nothing yet.
+    /// Connects, and sends nothing yet.
     ///
     /// # Errors
-    /// If there is no broker, or no descriptor.
+    /// Fails if there is no broker, or no descriptor.
     pub fn connect(path: &Path) -> std::io::Result<Self> {
         let patience = std::time::Duration::from_millis(500);
         let socket = Socket::connect_within(path, patience)?;
@@ -65,20 +65,21 @@ impl Raw {
     /// Connects and says hello.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); or the broker closes the connection or does not answer.
+    /// Fails like [`connect`](Self::connect), or if the broker closes the connection or does not
+    /// answer.
     pub fn greeted(path: &Path) -> std::io::Result<Self> {
         Self::connect(path)?.greet()
     }
 
-    /// Another connection, with the same patience.
+    /// Opens another connection with the same patience.
     ///
     /// # Errors
-    /// As [`greeted`](Self::greeted).
+    /// Fails like [`greeted`](Self::greeted).
     pub fn again(&self, path: &Path) -> std::io::Result<Self> {
         Self::connect(path)?.patient(self.patience).greet()
     }
 
-    /// The same, which waits for no answer longer than that.
+    /// Limits the wait for each answer.
     #[must_use]
     pub fn patient(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -87,7 +88,7 @@ impl Raw {
     /// Says hello.
     ///
     /// # Errors
-    /// If the broker closes the connection or does not answer.
+    /// Fails if the broker closes the connection or does not answer.
     pub fn greet(mut self) -> std::io::Result<Self> {
         let answer = self.ask(&json!({"hello": {"version": 1}}), &[]);
         match answer.as_ref().and_then(|answer| answer.get("welcome")) {
@@ -96,12 +97,12 @@ impl Raw {
         }
     }
 
-    /// Sends any bytes; returns whether the kernel took them.
+    /// Sends any bytes. Returns whether the kernel accepted them.
     pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> bool {
         send(&self.socket, bytes, files).is_ok()
     }
 
-    /// Sends a request without waiting for the answer; its number.
+    /// Sends a request without waiting for the answer, and returns its number.
     pub fn tell(&mut self, ask: &Value, files: &[BorrowedFd<'_>]) -> Option<u64> {
         let id = self.next;
         self.next += 1;
@@ -109,7 +110,7 @@ impl Raw {
         self.send(bytes.as_bytes(), files).then_some(id)
     }
 
-    /// Sends a request and waits for its answer; `None` if none comes in time.
+    /// Sends a request and waits for its answer. Returns `None` if none comes in time.
     pub fn ask(&mut self, ask: &Value, files: &[BorrowedFd<'_>]) -> Option<Value> {
         let id = self.tell(ask, files)?;
         let until = clock::now() + self.patience;
@@ -123,7 +124,7 @@ impl Raw {
         None
     }
 
-    /// Returns what the broker says next, or `null` if it says nothing for so long; `None` once the
+    /// Returns the broker's next message, `null` if none comes within `wait`, or `None` once the
     /// connection has ended. Open files that come with it are kept.
     pub fn read(&mut self, wait: Duration) -> Option<Value> {
         let time = clock::timespec(wait.as_nanos());

@@ -21,7 +21,7 @@ use punctual_linux::net::{Inbox, Outgoing, Setup, UdpSocket};
 use crate::live::eventually;
 pub use node::Node;
 
-/// Which end of a link.
+/// The side of a link that an end is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// At the node with the lower number.
@@ -48,12 +48,12 @@ pub fn higher(link: u8) -> End {
 }
 
 impl End {
-    /// The node that has it.
+    /// Returns the node of this end.
     pub fn node(self) -> usize {
         usize::from(self.link) + usize::from(self.side == Side::Higher)
     }
 
-    /// Its name there.
+    /// Returns the name of its interface there.
     pub fn device(self) -> &'static str {
         match self.side {
             Side::Lower => "right",
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    /// Its address of either family.
+    /// Returns its address of either family.
     pub fn address(self, v6: bool) -> IpAddr {
         let host = if self.side == Side::Lower { 1 } else { 2 };
         if v6 {
@@ -71,7 +71,7 @@ impl End {
         }
     }
 
-    /// A port there.
+    /// Returns a socket address there.
     pub fn port(self, v6: bool, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(v6), port)
     }
@@ -89,17 +89,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// `nodes` of them, at least two; those inside forward. `None`, with the reason printed, where
-    /// this host or user cannot.
+    /// Makes a line of `nodes` nodes, at least two; inner nodes forward. Returns `None`, and prints
+    /// the reason, if this host or user cannot.
     pub fn line(nodes: u8) -> Option<Self> {
         let links = nodes.max(2) - 1;
         let made: Option<Vec<Node>> = (0..=links).map(|_| Node::make()).collect();
         let network = Self { nodes: made? };
         for link in 0..links {
             let peer = network.node_of(higher(link)).namespace().as_fd().as_raw_fd();
-            // A path through this process: the namespace has no name. With the same number at both
-            // ends, the kernel would tell of carriers up to a second late (`linkwatch_urgent_event`
-            // takes the two for one).
+            // A path through this process, because the namespace has no name. With the same number
+            // at both ends, the kernel would report carriers up to a second late
+            // (`linkwatch_urgent_event` mistakes the two for one).
             let namespace = format!("/proc/{}/fd/{peer}", std::process::id());
             network.node_of(lower(link)).ip(&format!(
                 "link add right index 100 type veth peer name left netns {namespace}"
@@ -125,17 +125,17 @@ impl Network {
         Some(network)
     }
 
-    /// The node with this number.
+    /// Returns the node with this number.
     pub fn node(&self, number: usize) -> &Node {
         &self.nodes[number]
     }
 
-    /// The node that has this end.
+    /// Returns the node that has this end.
     pub fn node_of(&self, end: End) -> &Node {
         &self.nodes[end.node()]
     }
 
-    /// An end's interface, as it is.
+    /// Returns the current state of an end's interface.
     pub fn interface(&self, end: End) -> Interface {
         self.node_of(end).run(|| Interface::named(end.device())).expect("made with the network")
     }
@@ -147,7 +147,7 @@ impl Network {
         self.node_of(end).ip(&format!("link set {} {word}", end.device()));
         if up {
             self.wait_until_it_works(end.link);
-            // Routes through it went away with it.
+            // Its routes were removed with the link.
             for node in [end.link, end.link + 1] {
                 self.route(node);
             }
@@ -155,7 +155,7 @@ impl Network {
     }
 
     /// Waits until both ends have a carrier and know each other's hardware addresses, so that no
-    /// datagram of a test waits for that.
+    /// datagram of a test waits for them.
     fn wait_until_it_works(&self, link: u8) {
         for end in [lower(link), higher(link)] {
             assert!(eventually(|| self.interface(end).carrier), "{end:?} gets a carrier");
@@ -169,7 +169,7 @@ impl Network {
             let sender = open(lower(link), Setup::to(to));
             let mut inbox = Inbox::new(1, 1);
             let through = eventually(|| {
-                // An error tells of an earlier try.
+                // An error here reports an earlier attempt.
                 let _ = sender.send(&Outgoing::default());
                 receiver.receive(&mut inbox).is_ok_and(|arrivals| arrivals > 0)
             });
@@ -188,7 +188,7 @@ impl Network {
         self.set_mtu(higher(link), mtu);
     }
 
-    /// Takes an end's address of one family away, or gives it back.
+    /// Removes an end's address of one family, or restores it.
     pub fn set_address(&self, end: End, v6: bool, there: bool) {
         let word = if there { "add" } else { "del" };
         let nodad = if there && v6 { "nodad" } else { "" };
@@ -199,21 +199,21 @@ impl Network {
     /// Sets the queueing discipline at an end.
     ///
     /// # Errors
-    /// If this kernel does not have it.
+    /// Fails if this kernel does not have it.
     pub fn set_discipline(&self, end: End, discipline: Discipline) -> Result<(), DisciplineError> {
         let index = self.interface(end).index;
         self.node_of(end).run(|| route::set_discipline(index, discipline))
     }
 
-    /// Sets any queueing discipline as tc(8) says it, such as `netem delay 10ms`. Whether this
-    /// kernel has it; if not, that is printed.
+    /// Sets any queueing discipline in the syntax of tc(8), such as `netem delay 10ms`. Returns
+    /// whether this kernel has it, and prints a line if not.
     pub fn tc(&self, end: End, discipline: &str) -> bool {
         let line = format!("qdisc replace dev {} root {discipline}", end.device());
         let done = self.node_of(end).try_command("tc", &line);
         done.map_err(|why| println!("skipped: {discipline}: {}", why.trim())).is_ok()
     }
 
-    /// Routes of one node to the links that it does not have.
+    /// Adds one node's routes to the links that it is not on.
     fn route(&self, node: u8) {
         let last = self.nodes.len() as u8 - 1;
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! One host of a test's network.
+//! One host of a test network.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// `None`, with the reason printed, where this host or user cannot.
+    /// Makes a node. Returns `None`, and prints the reason, if this host or user cannot.
     pub(super) fn make() -> Option<Self> {
         if let Err(error) = Command::new("ip").arg("-V").stdout(Stdio::null()).status() {
             println!("skipped: no iproute2 (ip: {error})");
@@ -43,12 +43,13 @@ impl Node {
         }
     }
 
-    /// What holds it.
+    /// Returns the descriptor that holds it.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Runs `work` inside, on a thread that ends with it. What it opens stays inside for good.
+    /// Runs `work` inside the namespace, on a thread of its own. Sockets that it opens stay inside
+    /// for good.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.namespace.run(work).expect("a namespace of our own")
     }
@@ -56,25 +57,25 @@ impl Node {
     /// Starts a program inside.
     ///
     /// # Panics
-    /// If there is no such program.
+    /// Panics if there is no such program.
     pub fn start(&self, command: &mut Command) -> Child {
         self.run(|| command.spawn()).expect("starts")
     }
 
-    /// Lines for ip(8), without its name.
+    /// Runs lines of ip(8), without its name.
     ///
     /// # Panics
-    /// If it refuses one.
+    /// Panics if ip(8) refuses one.
     pub fn ip(&self, lines: &str) {
         self.try_command("ip", lines).unwrap_or_else(|why| panic!("{lines}: {why}"));
     }
 
-    /// Lines for ip(8) or tc(8); the error is what it says.
+    /// Runs lines of ip(8) or tc(8). The error is their output.
     pub(super) fn try_command(&self, program: &str, lines: &str) -> Result<(), String> {
         let mut command = Command::new(program);
         command.args(["-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.start(&mut command);
-        // Dropped at once: its end is the end of the lines.
+        // Dropped at once: closing the pipe ends the input.
         let written = child.stdin.take().expect("piped").write_all(format!("{lines}\n").as_bytes());
         let output = child.wait_with_output().expect("waits");
         match (output.status.success(), written) {

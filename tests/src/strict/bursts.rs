@@ -1,4 +1,5 @@
-//! How exactly a budget is enforced: what a program that never waits gets in each period.
+//! Measures how exactly a budget is enforced: how much a program that never waits gets in each
+//! period.
 
 use std::fmt;
 
@@ -6,17 +7,17 @@ use punctual_linux::clock;
 use punctual_model::reservation::Reservation;
 use punctual_model::{Duration, Instant};
 
-/// When a program ran: the bursts, each from its first to its last look at the clock.
+/// The bursts in which a program ran, each from its first to its last reading of the clock.
 pub type Bursts = Vec<(Instant, Instant)>;
 
-/// What was taken in the periods of one run.
+/// The time taken in the periods of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Enforcement {
-    /// How many whole periods were looked at.
+    /// The number of whole periods examined.
     pub periods: u64,
-    /// The least time that a period gave.
+    /// The least time in a period.
     pub least: Duration,
-    /// The most time that a period gave.
+    /// The most time in a period.
     pub most: Duration,
     /// The longest burst.
     pub longest: Duration,
@@ -24,8 +25,9 @@ pub struct Enforcement {
     pub pause: Duration,
 }
 
-/// Spins until `until` and returns the bursts in which it could. A pause shorter than `pause` is an interrupt in a
-/// burst. `goes_on` is asked at each look, and ends a burst with `false`, after it has waited.
+/// Spins until `until` and returns the bursts in which it ran. A gap shorter than `pause` counts as
+/// an interrupt within a burst. `goes_on` is called at each reading of the clock and ends a burst
+/// by returning `false`, after it has waited.
 pub fn spin(until: Instant, pause: Duration, mut goes_on: impl FnMut() -> bool) -> Bursts {
     let mut bursts = Vec::with_capacity(1 << 16);
     let mut first = clock::now();
@@ -47,11 +49,13 @@ pub fn spin(until: Instant, pause: Duration, mut goes_on: impl FnMut() -> bool) 
 }
 
 impl Enforcement {
-    /// Counts what each period gave, periods from the first burst after a pause; `None` for fewer than two.
+    /// Returns the time that each period gave, with periods counted from the first burst after a
+    /// pause, or `None` for fewer than two.
     ///
-    /// A period is counted from the middle of a pause, so that a burst which comes a little earlier or later than
-    /// the one before belongs to one. The first tenth is left out: a reservation begins somewhere within its first
-    /// period, and a program is held only once it has been started.
+    /// A period is counted from the middle of a pause, so that a burst that comes a little earlier
+    /// or later than its predecessor belongs to one period. The first tenth is left out: a
+    /// reservation begins somewhere within its first period, and a program is contained only after
+    /// it has been started.
     pub fn of(bursts: &[(Instant, Instant)], reservation: Reservation) -> Option<Self> {
         let bursts = bursts.get(bursts.len() / 10 + 1..)?;
         let period = reservation.period();
@@ -60,7 +64,7 @@ impl Enforcement {
         let periods = ((end - start).as_nanos() / period.as_nanos()).saturating_sub(1);
         let mut given = vec![Duration::ZERO; usize::try_from(periods).ok()?];
         for &(from, to) in &bursts[1..] {
-            // A burst that reaches over the end of a period is counted to both.
+            // A burst that extends over the end of a period counts in both.
             let mut from = from;
             while from < to {
                 let index = (from - start).as_nanos() / period.as_nanos();

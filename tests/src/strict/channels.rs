@@ -1,5 +1,6 @@
-//! Sets of channels that are drawn from a seed, granted by a broker with the host's own calibration, filled in bursts
-//! as large as they may be, and held against the bounds that the broker proved.
+//! Sets of channels that are drawn from a seed, granted by a broker with the host's own
+//! calibration, filled in the largest allowed bursts, and compared with the bounds that the broker
+//! proved.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -20,16 +21,16 @@ use super::Kept;
 /// How long messages are sent.
 const LENGTH: Duration = Duration::from_secs(2);
 
-/// How long a message may be on its way before the run is given up.
+/// How long a message may be in transit before the run is given up.
 const LONG: Duration = Duration::from_secs(10);
 
-/// The first delay bound that is asked for; each further one is half as long again.
+/// The first delay bound that is requested; each further one is half as long again.
 const SHORTEST: Duration = Duration::from_micros(50);
 
-/// The last one.
+/// The last delay bound that is requested.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// A channel as it was drawn.
+/// A drawn channel.
 struct Drawn {
     bytes: u32,
     spacing: Duration,
@@ -49,11 +50,13 @@ struct Open {
     socket: UdpSocket,
 }
 
-/// Draws the set of `seed`, one to eight channels, and sends on those that the broker grants for [`LENGTH`], all
-/// bursts beginning at the same instant; `None` if it grants none.
+/// Draws the set of `seed`, one to eight channels, and sends on those that the broker grants for
+/// [`LENGTH`]. All bursts begin at the same instant. Returns `None` if the broker grants no
+/// channel.
 ///
 /// # Errors
-/// If a message was late, lost, or above its bound, or the run could not be judged: a sentence.
+/// Fails with a sentence if a message was late, lost, or above its bound, or the run could not be
+/// judged.
 pub fn hold(seed: u64, socket: &Path) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut broker = Broker::connect_to(socket).map_err(|error| error.to_string())?;
@@ -96,7 +99,8 @@ pub fn hold(seed: u64, socket: &Path) -> Result<Option<Kept>, String> {
     Ok(Some(kept))
 }
 
-/// Asks for a channel to a socket of our own, with the shortest bound that is granted; `None` if it is refused.
+/// Requests a channel to a socket of this process, with the shortest bound that is granted. Returns
+/// `None` if it is refused.
 fn open_one(broker: &mut Broker, drawn: Drawn) -> Result<Option<Open>, String> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     socket.set_read_timeout(Some(Time::from_secs(10))).map_err(|error| error.to_string())?;
@@ -117,7 +121,7 @@ fn open_one(broker: &mut Broker, drawn: Drawn) -> Result<Option<Open>, String> {
     Ok(Some(Open { drawn, granted, sending, socket }))
 }
 
-/// Sends bursts and receives each message of them, in order; returns how many there were.
+/// Sends bursts and receives each of their messages, in order. Returns how many there were.
 fn send(mut open: Open, start: Instant) -> Result<(Open, u64), String> {
     let Drawn { bytes, spacing, burst, .. } = open.drawn;
     let (mut message, mut back) = (vec![0; bytes as usize], vec![0; bytes as usize + 1]);

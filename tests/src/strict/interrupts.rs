@@ -1,4 +1,4 @@
-//! What the kernel takes from the most urgent thread: its tick, and whatever else interrupts.
+//! Measures what the kernel takes from the most urgent thread: its tick, and any other interrupts.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, Service};
 
-/// How long is looked.
+/// How long the measurement takes.
 const LENGTH: Duration = Duration::from_millis(500);
 
-/// A longer time between two looks at the clock is an interrupt.
+/// The gap between two readings of the clock above which it is an interrupt.
 const LOOK: Duration = Duration::from_nanos(600);
 
-/// Interrupts as they were seen in [`LENGTH`].
+/// The interrupts observed in [`LENGTH`].
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupts {
-    /// The longest.
+    /// The longest interrupt.
     pub longest: Duration,
-    /// The share of the CPU that all of them take, in parts per million.
+    /// The share of the CPU that all interrupts take, in parts per million.
     pub ppm: u64,
-    /// How many there were.
+    /// The number of interrupts.
     pub count: u64,
 }
 
 impl Interrupts {
-    /// Spins under SCHED_FIFO and counts what interrupts that.
+    /// Spins under SCHED_FIFO and counts interrupts.
     ///
     /// # Errors
-    /// If this thread may not run under SCHED_FIFO.
+    /// Fails if this thread may not run under SCHED_FIFO.
     pub fn measure() -> Result<Self, String> {
         let before = sched::get(thread::current()).map_err(|error| error.to_string())?;
         let class = Class::Fifo { priority: 98 };
@@ -51,7 +51,7 @@ impl Interrupts {
         Ok(Self { longest, ppm: sum.as_nanos() * 1_000_000 / LENGTH.as_nanos(), count })
     }
 
-    /// Returns how much a thread can work in `service`, the interrupts that fall into it included.
+    /// Returns how much work a thread can do in `service`, given the interrupts that fall into it.
     pub fn work_in(&self, service: Service) -> Service {
         let without = service.saturating_sub(self.longest.as_full_service());
         Service::from_nanos(without.as_nanos() * (1_000_000 - self.ppm) / 1_000_000)

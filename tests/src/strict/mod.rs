@@ -1,11 +1,14 @@
-//! Live runs that are judged strictly, for machines whose time is counted in instructions (docs/machines.md).
+//! Live runs that are judged strictly, for machines whose time is counted in instructions
+//! (docs/machines.md).
 //!
-//! Elsewhere another tenant of the host can make any job late, and a strict verdict would be about that tenant.
+//! Elsewhere another tenant of the host can make any job late, and a strict verdict would be about
+//! that tenant.
 //!
-//! - [`upcalls`]: sets drawn from a seed, admitted with the host's own calibration, against their proven bounds.
-//! - [`channels`]: the same of channels, granted by a broker.
-//! - [`bursts`]: how exactly a budget is enforced.
-//! - [`interrupts`]: what the kernel takes from the most urgent thread.
+//! - [`upcalls`]: sets drawn from a seed, admitted with the host's own calibration, compared with
+//!   their proven bounds.
+//! - [`channels`]: the same for channels, granted by a broker.
+//! - [`bursts`]: measures how exactly a budget is enforced.
+//! - [`interrupts`]: measures what the kernel takes from the most urgent thread.
 
 pub mod bursts;
 pub mod channels;
@@ -21,16 +24,17 @@ use punctual_model::host::{Calibration, DeadlineLimits};
 
 pub use interrupts::Interrupts;
 
-/// What became of a set.
+/// The result for one set.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
-    /// How many jobs or messages there were.
+    /// The number of jobs or messages.
     pub jobs: u64,
     /// The largest ratio of a response time or delay to its bound, in thousandths.
     pub worst_permille: u64,
 }
 
-/// Tells the first process's word for the clock of the machine it made (`machines/guest/init`).
+/// The environment variable with the clock of this machine, set by the first process
+/// (`machines/guest/init`).
 const CLOCK: &str = "PUNCTUAL_MACHINE_CLOCK";
 
 /// Returns whether this machine's time is counted in instructions.
@@ -41,7 +45,7 @@ pub fn is_possible() -> bool {
 /// Reads a host profile that `punctual calibrate` wrote.
 ///
 /// # Errors
-/// If it cannot be read or is malformed, as a sentence.
+/// Fails with a sentence if the file cannot be read or is malformed.
 pub fn profile(path: &Path) -> Result<HostProfile, String> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let calibration =
@@ -49,7 +53,7 @@ pub fn profile(path: &Path) -> Result<HostProfile, String> {
     Ok(calibration.profile(DeadlineLimits::DEFAULT))
 }
 
-/// Works for a given number of rounds; all take the same number of instructions.
+/// Works for a given number of rounds, each of which takes the same number of instructions.
 #[inline(never)]
 fn work(rounds: u64) {
     for round in 0..rounds {

@@ -1,5 +1,5 @@
-//! Sets of upcalls that are drawn from a seed, admitted with the host's own calibration, run live, and held against
-//! the bounds that admission proved.
+//! Sets of upcalls that are drawn from a seed, admitted with the host's own calibration, run live,
+//! and compared with the bounds that admission proved.
 
 use punctual_analysis::{Steps, admit_within};
 use punctual_linux::clock;
@@ -16,10 +16,10 @@ use super::{Interrupts, Kept, rounds_per_microsecond, work};
 /// How long each set runs.
 const LENGTH: Duration = Duration::from_secs(2);
 
-/// How long threads may take to be made before the first release.
+/// How long the creation of the threads may take before the first release.
 const START: Duration = Duration::from_millis(200);
 
-/// Takes a given time a PDU, to the instruction.
+/// A handler that takes a given time for each PDU, exact to the instruction.
 struct Load {
     rounds_per_pdu: u64,
 }
@@ -52,7 +52,8 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Upcall> {
         .collect()
 }
 
-/// Returns what happened from a little before the release of the first job that took as long as `worst` to its end.
+/// Returns the events from a little before the release of the first job that took as long as
+/// `worst` to its end.
 fn history_of(worst: Duration, events: &[Event]) -> String {
     let is_worst =
         |event: &&Event| event.kind == Kind::Complete && event.at - event.release == worst;
@@ -65,13 +66,14 @@ fn history_of(worst: Duration, events: &[Event]) -> String {
     .collect()
 }
 
-/// Draws the set of `seed`, and if it is admitted runs it for [`LENGTH`]; `None` if it is refused.
+/// Draws the set of `seed`, and if it is admitted runs it for [`LENGTH`]. Returns `None` if it is
+/// refused.
 ///
-/// A declared time is the longest that a batch takes on this host, with the `interrupts` that fall into it: the
-/// handlers work for less by those (docs/CAVEATS.md).
+/// A declared time is the longest that a batch takes on this host, with the `interrupts` that fall
+/// into it: the handlers work for less by that much (docs/CAVEATS.md).
 ///
 /// # Errors
-/// If a job was late or exceeded its bound, or the run could not be judged: a sentence.
+/// Fails with a sentence if a job was late or exceeded its bound, or the run could not be judged.
 pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let drawn = draw(&mut rng);
@@ -80,7 +82,8 @@ pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Opti
         return Ok(None);
     };
     let speed = rounds_per_microsecond();
-    // Containment reserves a grace of its own for each iteration, which `admit_within` does not know of.
+    // Containment reserves a grace of its own for each iteration, which `admit_within` does not
+    // know.
     let upcalls = Upcalls::new(Placement::Upcalls, host).without_containment();
     let mut upcalls = upcalls.with_event_room(1 << 16);
     for upcall in drawn {

@@ -1,4 +1,4 @@
-//! Random contracts with tasks, channels and reservations on one CPU.
+//! Draws contracts with tasks, channels and reservations on one CPU.
 
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, Packetisation, SendCosts, SenderSpec,
@@ -16,7 +16,7 @@ fn micros(rng: &mut impl Rng, from: u64, to: u64) -> Service {
     Service::from_micros(rng.random_range(from..=to))
 }
 
-/// Links from faster to slower than the processor, blocks of one to four packets.
+/// Draws a sender: links from faster to slower than the processor, blocks of one to four packets.
 pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
     let startup = Duration::from_micros(rng.random_range(5..=60));
     let spec = SenderSpec {
@@ -39,14 +39,14 @@ pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
         },
         memory: None,
     };
-    // From four to nine tenths of a CPU, in periods of so many packets that there can be a pace.
+    // From four to nine tenths of a CPU, in periods that hold enough packets for pacing.
     let packet = spec.costs.map_or(Service::ZERO, SendCosts::per_packet);
     let period = spec.cpu_for(packet).period();
     let budget = Service::from_nanos(period.as_nanos() / 10 * rng.random_range(4..=9));
     SenderSpec { cpu: Reservation::new(budget, period).ok(), ..spec }
 }
 
-/// One to four channels that ask for up to 35 % of what `sender` has.
+/// Draws one to four channels that ask for up to 35 % of the capacity of `sender`.
 pub(super) fn channels(sender: &SenderSpec, rng: &mut impl Rng) -> Vec<Channel> {
     let count = rng.random_range(1..=4);
     let load = rng.random_range(0.02..0.35);
@@ -79,7 +79,7 @@ fn reservation(at: usize, rng: &mut impl Rng) -> NamedReservation {
     NamedReservation { name: format!("r{at}"), reservation: reservation.expect("valid") }
 }
 
-/// Everything about `task` longer.
+/// Returns `task` with all its times multiplied by `factor`.
 fn times(task: &Task, factor: u64) -> Task {
     let spec = task.spec().clone();
     let spec = TaskSpec {
@@ -94,7 +94,7 @@ fn times(task: &Task, factor: u64) -> Task {
     Task::new(spec).expect("as valid as before")
 }
 
-/// All of it together, under any policy.
+/// Draws a system of all of them together, under any policy.
 pub(super) fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let policy = POLICIES[rng.random_range(0..POLICIES.len())];
     let spread = if policy == Policy::Fifo { 3.0 } else { 20.0 };
@@ -135,7 +135,7 @@ fn stream(at: usize, rng: &mut impl Rng) -> Stream {
     .expect("valid")
 }
 
-/// The same with one or two streams, and fewer other channels.
+/// Draws the same with one or two streams, and fewer other channels.
 pub(super) fn system_with_streams(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let (mut contract, host) = system(rng);
     contract.channels.truncate(rng.random_range(0..=1));

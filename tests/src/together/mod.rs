@@ -1,7 +1,8 @@
-//! Tasks, channels and reservations that were admitted together run together, and all is in time.
+//! Tasks, channels and reservations that were admitted together run together, and all meet their
+//! deadlines.
 //!
-//! The thread that sends runs first, on what the reservations leave: nothing of it depends on the tasks, which are
-//! below. What it leaves of the processor the tasks get.
+//! The sending thread runs first, on the time that the reservations leave: it does not depend on
+//! the tasks, which are below it. The tasks get the rest of the processor.
 
 mod draw;
 mod run;
@@ -17,31 +18,33 @@ use rand_chacha::ChaCha8Rng;
 use run::System;
 pub use streams::{KeptStreams, streams_hold};
 
-/// What became of one system: of all tasks and channels, how much of its bound the worst one took.
+/// The result for one system: for each task and channel, the largest share of its bound that was
+/// used.
 pub struct Kept {
-    /// How many jobs were simulated.
+    /// The number of simulated jobs.
     pub jobs: u64,
-    /// Of all tasks.
+    /// The shares of all tasks.
     pub tasks: Vec<f64>,
-    /// Of all channels.
+    /// The shares of all channels.
     pub channels: Vec<f64>,
 }
 
-/// Draws the system of `seed`, and if it is admitted simulates it four times; `None`: it is not.
+/// Draws the system of `seed`, and if it is admitted simulates it four times. Returns `None` if it
+/// is not.
 ///
 /// # Errors
-/// What was broken, with the seed that replays it.
+/// Returns the broken promise, with the seed that replays it.
 pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let Some(system) = System::admitted(draw::system(&mut rng)) else { return Ok(None) };
     kept(&system, seed, &mut rng).map(Some)
 }
 
-/// Does the same with a system for two CPUs, with twice the tasks, on each of which the thread that sends runs once:
-/// nothing pins it.
+/// Does the same with a system for two CPUs, with twice the tasks. The sending thread runs once on
+/// each, because nothing pins it.
 ///
 /// # Errors
-/// What was broken, with the seed that replays it.
+/// Returns the broken promise, with the seed that replays it.
 pub fn holds_wherever_it_sends(seed: u64) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (mut contract, host) = draw::system(&mut rng);
@@ -95,7 +98,7 @@ fn kept(system: &System, seed: u64, rng: &mut ChaCha8Rng) -> Result<Kept, String
             }
         }
         let taken = system.taken(&above.parts);
-        // Best effort begins before any task is known.
+        // Best effort begins before any task is released.
         let begun = above.parts.iter().find(|part| part.0 == Some(Occupant::BestEffort));
         let earliest = begun.map_or(Instant::ZERO, |part| part.1 + Duration::from_nanos(1));
         let candidates = above.parts.iter().map(|part| part.1).filter(|&at| at >= earliest);

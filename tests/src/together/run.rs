@@ -1,4 +1,4 @@
-//! One admitted system, run: first what is above the tasks, then the tasks.
+//! Runs one admitted system: first everything above the tasks, then the tasks.
 
 use punctual_analysis::channel::deadline_monotonic;
 use punctual_analysis::channel::egress::Egress;
@@ -19,13 +19,13 @@ use punctual_trace::Sink as TraceSink;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A stretch of the processor: of the sending thread, or (`None`) of a reservation.
+/// A stretch of processor time, used by the sending thread or (`None`) by a reservation.
 pub(super) type Part = (Option<Occupant>, Instant, Instant);
 
-/// What the sending host did.
+/// The activity of the sending host.
 pub(super) struct Above {
     pub(super) delays: Delays,
-    /// Who had the processor, stretch by stretch.
+    /// The occupants of the processor, stretch by stretch.
     pub(super) parts: Vec<Part>,
 }
 
@@ -49,15 +49,15 @@ impl Sink for Above {
 /// One admitted system.
 #[derive(Clone)]
 pub(super) struct System {
-    /// With its streams as upcalls and channels.
+    /// The contract, with its streams expanded into upcalls and channels.
     pub(super) contract: Contract,
-    /// What its streams became.
+    /// The upcalls and channels of each stream.
     pub(super) mappings: Vec<Mapping>,
     pub(super) host: HostProfile,
     sender: Sender,
     egress: Egress,
     pub(super) grant: Grant,
-    /// By rank, and where each is in the contract.
+    /// The channels by rank, and the position of each in the contract.
     pub(super) channels: Vec<Channel>,
     pub(super) ranked: Vec<usize>,
 }
@@ -74,7 +74,7 @@ impl System {
         Some(Self { contract, mappings, host, sender, egress, grant, channels, ranked })
     }
 
-    /// The same with the tasks of one CPU alone, on which everything else runs too.
+    /// Returns the system with the tasks of one CPU alone, on which everything else runs too.
     pub(super) fn as_on(&self, cpu: u16) -> Self {
         let mut here = self.clone();
         let mut placed = self.grant.tasks.iter().map(|task| task.cpu == cpu);
@@ -83,7 +83,8 @@ impl System {
         here
     }
 
-    /// Before it nothing but a few early messages; long enough for every jitter and late budget.
+    /// Returns the origin of a run, late enough for every jitter and late budget. Only a few early
+    /// messages come before it.
     pub(super) fn origin(&self) -> Instant {
         let jitter = self.contract.tasks.iter().map(Task::release_jitter).max();
         let late = self.contract.reservations.iter().map(|named| named.reservation.period()).max();
@@ -92,8 +93,8 @@ impl System {
         Instant::from_nanos(1_000_000) + of(jitter) + of(late) + of(spacing)
     }
 
-    /// Budgets with their switches, each used as soon as the others let it be. None can be later: a holder that wakes
-    /// late is given a fresh period.
+    /// Returns the budgets with their switches, each used as soon as the others allow. None can be
+    /// later: a holder that wakes late is given a fresh period.
     fn reserved(&self, until: Instant, rng: &mut ChaCha8Rng) -> Vec<Part> {
         let switch = self.host.context_switch;
         let mut budgets = Vec::new();
@@ -121,7 +122,7 @@ impl System {
         budgets.into_iter().map(part).collect()
     }
 
-    /// Returns the stream that the upcall or channel `name` is of, if it is of one.
+    /// Returns the stream to which the upcall or channel `name` belongs, if any.
     pub(super) fn stream_of(&self, name: &str) -> Option<usize> {
         let is_of = |it: &Mapping| it.upcall.name() == name || it.channel.name() == name;
         self.mappings.iter().position(is_of)
@@ -158,7 +159,8 @@ impl System {
         self.channels.iter().zip(0..).map(source).collect()
     }
 
-    /// Best effort that begins just before the others, and goes on where there is time for it.
+    /// Draws best-effort traffic that begins just before the channels, and goes on whenever there
+    /// is time for it.
     fn backlog(&self, rng: &mut ChaCha8Rng) -> Option<Backlog> {
         let bytes = self.sender.best_effort.most()?;
         let back = rng.random_range(0..=400_000u64);
@@ -168,7 +170,8 @@ impl System {
         rng.random_bool(0.8).then_some(Backlog { bytes, first, pause })
     }
 
-    /// Lets `with` have the thread that sends, of what comes until `until`, and the reservations above it.
+    /// Calls `with` with the sending thread, which serves the messages until `until`, and the
+    /// reservations above it.
     pub(super) fn sending<C: Costs, K: Sink, R>(
         &self,
         until: Instant,
@@ -210,9 +213,9 @@ impl System {
         above
     }
 
-    /// What the tasks miss: all above them, and after handlers the change back to a task, which a
-    /// next handler only delays. A handler that a reservation interrupted costs a change as well,
-    /// where that is dearer than the reservation's own switch.
+    /// Returns the time that the tasks lose: everything above them, and after handlers the change
+    /// back to a task, which a next handler only delays. A handler that a reservation interrupted
+    /// costs a change as well, where that is dearer than the reservation's own switch.
     pub(super) fn taken(&self, parts: &[Part]) -> Taken {
         let change = self.sender.costs.change_of_handler();
         let dearer = change.saturating_sub(self.host.context_switch).at_full_speed();
@@ -250,8 +253,8 @@ impl System {
         longest * 4 + of_all(Task::release_jitter).unwrap_or_default()
     }
 
-    /// Returns how many jobs were not complete when they were due, if all that is known of tasks comes at `critical` or
-    /// later, and nothing `after` that.
+    /// Runs the tasks and returns how many jobs were not complete when they were due. All releases
+    /// come at `critical` or later, and none `after` that.
     pub(super) fn run_tasks(
         &self,
         processor: impl Processor,
@@ -301,10 +304,10 @@ impl System {
     }
 }
 
-/// The thread that sends, on what reservations leave.
+/// The sending thread, on the time that reservations leave.
 pub(super) type Thread<'a, C, K> = Server<'a, Taken, Box<dyn Iterator<Item = Message> + 'a>, C, K>;
 
-/// Everything later.
+/// Arrivals that come later by a fixed duration.
 struct Later<'a> {
     arrivals: &'a mut dyn Arrivals,
     by: Duration,

@@ -1,5 +1,5 @@
-//! Streams among everything else, in one virtual host: frames become ready, the turns of their upcalls run among the
-//! tasks, and what they hand over is sent above all tasks.
+//! Runs streams among everything else, in one virtual host: frames become ready, their upcalls run
+//! among the tasks, and the packets that they hand over are sent above all tasks.
 
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
@@ -14,18 +14,19 @@ use rand_chacha::ChaCha8Rng;
 use super::draw;
 use super::run::System;
 
-/// What became of one system with streams.
+/// The result for one system with streams.
 pub struct KeptStreams {
-    /// How many frames were sent.
+    /// The number of frames sent.
     pub frames: u64,
-    /// How much of what is proven of its frames the worst of each stream took.
+    /// For each stream, the largest share of its proven frame bound that was used.
     pub streams: Vec<f64>,
 }
 
-/// Draws the system of `seed`, and if it is admitted simulates it four times; `None`: it is not.
+/// Draws the system of `seed`, and if it is admitted simulates it four times. Returns `None` if it
+/// is not.
 ///
 /// # Errors
-/// What was broken, with the seed that replays it.
+/// Returns the broken promise, with the seed that replays it.
 pub fn streams_hold(seed: u64) -> Result<Option<KeptStreams>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let Some(system) = System::admitted(draw::system_with_streams(&mut rng)) else {
@@ -48,7 +49,7 @@ pub fn streams_hold(seed: u64) -> Result<Option<KeptStreams>, String> {
     Ok(Some(kept))
 }
 
-/// What a run showed.
+/// The observations of a run.
 struct Seen {
     jobs: Summary,
     messages: Delays,
@@ -56,7 +57,8 @@ struct Seen {
 }
 
 impl System {
-    /// Frames that come all at once or anyhow, from within a turn's period after `first` on.
+    /// Draws frames that come all at once or at random, from within one upcall period after `first`
+    /// on.
     fn streams(&self, (first, last): (Instant, Instant), rng: &mut ChaCha8Rng) -> Streams {
         let at_once = rng.random::<bool>();
         let streams = self.contract.streams.iter().zip(&self.mappings).map(|(stream, mapping)| {
@@ -110,7 +112,7 @@ impl System {
         }
     }
 
-    /// Holds what was seen against what was promised.
+    /// Compares the observations with the promises.
     fn keeps(&self, seen: Seen, kept: &mut KeptStreams) -> Result<(), String> {
         let Seen { jobs, messages, frames } = seen;
         for (task, seen) in self.grant.tasks.iter().zip(jobs.tasks()) {

@@ -1,4 +1,4 @@
-//! What a client process does: a line of input each, a line of output each.
+//! The commands of a client process: each is a line of input, answered by a line of output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub(crate) fn obey(socket: PathBuf) {
     state.children.iter_mut().for_each(|child| _ = child.kill());
 }
 
-/// The harness writes lines of its own.
+/// Prints a marked line, since the harness writes lines of its own.
 fn say(text: &str) {
     println!("> {}", text.replace('\n', " "));
 }
@@ -67,7 +67,7 @@ impl State {
                 self.request(&Want::upcalls(all.collect::<Result<_, _>>().expect("valid")))
             }
             ["priority", ppm] => self.request(&Want::priority(number(ppm) as u32)),
-            // For somebody else's thread.
+            // For a thread of another process.
             ["steal", thread, text] => {
                 let thread = thread::Tid::from_raw(number(thread) as i32).expect("positive");
                 self.request(&Want { thread, ..Want::reservation(text.parse().expect("valid")) })
@@ -116,7 +116,7 @@ impl State {
                 let tried = sched::set(thread::current(), Class::Fifo { priority: 10 });
                 if tried.is_ok() { "yes".into() } else { "no".into() }
             }
-            // Busy for so many of every ten milliseconds, for so many times.
+            // Works `of_ten` of every ten milliseconds, `times` times.
             ["work", of_ten, times] => {
                 for _ in 0..number(times) {
                     let until = clock::thread_cpu_time() + Service::from_millis(number(of_ten));
@@ -126,7 +126,7 @@ impl State {
                 }
                 "worked".into()
             }
-            // Without a pause, for so long.
+            // Works without a pause for `ms` milliseconds.
             ["spin", ms] => {
                 let until = clock::now() + Duration::from_millis(number(ms));
                 while clock::now() < until {}
@@ -140,7 +140,7 @@ impl State {
                 self.children.push(child);
                 id.to_string()
             }
-            // To any CPU, as anybody may.
+            // Moves to any CPU, as any thread may.
             ["wander"] => {
                 let all: Vec<usize> = (0..1_024).collect();
                 let moved = thread::set_affinity(&all);
@@ -170,7 +170,7 @@ impl State {
                 self.raw = None;
                 "closed".into()
             }
-            // Asks and never listens, until it is cut off.
+            // Sends requests without reading answers, until the broker cuts the connection.
             ["flood"] => {
                 let socket = Socket::connect(&self.socket).expect("it runs");
                 let mut sent = 0;
@@ -183,7 +183,7 @@ impl State {
                 }
                 format!("{}", sent < 1_000_000)
             }
-            // How many connections are let in, of so many.
+            // Counts how many of `count` connections are accepted.
             ["crowd", count] => {
                 let open = |_| Broker::connect_to(&self.socket).ok();
                 let crowd: Vec<Broker> = (0..number(count)).filter_map(open).collect();
@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// On a connection of its own, which stays open.
+    /// Sends bytes on a connection of its own, which stays open.
     fn raw(&mut self, bytes: &[u8]) -> String {
         let socket =
             self.raw.get_or_insert_with(|| Socket::connect(&self.socket).expect("it runs"));

@@ -1,4 +1,4 @@
-//! kill -9 of clients and of the broker, at any moment.
+//! Kills clients and the broker with SIGKILL at any moment.
 
 use punctual_linux::process::Signal;
 use punctual_linux::sched;
@@ -18,7 +18,7 @@ fn clients_killed_at_any_moment_leave_no_grant_and_no_bandwidth_behind() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for round in 0..12 {
         let mut client = broker.client();
-        // Together more than the host has: a leak of one would refuse the next.
+        // Together more than the host has: a leaked grant would make the next request fail.
         client.tell(if round % 2 == 0 { "reserve 5ms/10ms" } else { "upcalls 10000 5 1 1000" });
         sleep_ms(rng.random_range(0..15));
         client.kill();
@@ -76,10 +76,10 @@ fn a_broker_killed_at_any_moment_knows_everything_that_is_in_force() {
         sleep_ms(rng.random_range(0..12));
         broker.kill();
         broker.restart();
-        // What a dead broker had promised or half promised is known to the next: it is in its ledger
-        // or not in force.
+        // The next broker knows every grant that a dead broker had made or half made: it is in the
+        // ledger or not in force.
         for client in &clients {
-            // It may be taken back, or given to a request that waited, between any two looks.
+            // The broker may take it back, or give it to a waiting request, between any two checks.
             let in_force = || client.policy() == "SCHED_FIFO";
             let thread = client.thread().as_raw();
             let known = || broker.status().grants.iter().any(|grant| grant.thread == thread);

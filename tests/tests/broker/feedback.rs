@@ -1,10 +1,10 @@
-//! What holders are told without asking.
+//! Events that holders of grants receive without asking.
 
 use punctual_linux::thread;
 
 use crate::host::{Broker, Client, GENEROUS, alone, eventually};
 
-/// Collects events until they hold `what`.
+/// Collects events until they contain `what`.
 pub(crate) fn hears(client: &mut Client, what: &str) -> String {
     let mut all = String::new();
     eventually(what, || {
@@ -37,14 +37,14 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     broker.reload("rubbish");
     eventually("it has been read", || broker.log().contains("the configuration stays as it is"));
     assert_eq!(broker.granted_ppm(), 400_000, "a bad file changes nothing");
-    // Room for one and a half.
+    // Room for one and a half grants.
     broker.reload(&GENEROUS.replace("60%", "30%").replace("400ms", "60s"));
     let heard = hears(&mut keeps, "Choose");
     assert!(
         heard.contains("must_free_ppm: 100000") && heard.contains("a budget of at most"),
         "{heard}"
     );
-    // Who was first stays; who is asked may also ask for less.
+    // The first grant stays; the holder that is asked may also take less.
     let second = broker.status().grants[1].grant;
     assert_eq!(
         gives.ask(&format!("change {first} 1500us/10ms")),
@@ -52,7 +52,7 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     );
     assert_eq!(keeps.ask(&format!("change {second} 1ms/10ms")), "changed");
     assert_eq!(broker.granted_ppm(), 300_000);
-    // Tighter still, and nobody gives.
+    // Tighter still, and no holder gives anything back.
     broker.reload(&GENEROUS.replace("60%", "20%"));
     let heard = hears(&mut keeps, "Revoked");
     assert!(heard.contains("Choose"), "{heard}");

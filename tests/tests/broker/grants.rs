@@ -1,4 +1,4 @@
-//! What an ordinary user gets, and that it is gone afterwards.
+//! The grants of an ordinary user, and that nothing of them remains afterwards.
 
 use punctual_linux::process::Signal;
 use punctual_linux::sched::{self, Class};
@@ -90,7 +90,7 @@ fn a_client_that_lost_its_connection_keeps_its_grant_only_if_it_comes_back() {
     assert_eq!(client.ask("resume"), "resumed");
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert_eq!(broker.granted_ppm(), 200_000, "longer than the grace period, but connected");
-    // Whoever speaks of a grant on a new connection is there.
+    // A client that names a grant on a new connection holds it there.
     client.ask("disconnect");
     assert_eq!(client.ask(&format!("change {id} 1ms/10ms")), "changed");
     std::thread::sleep(std::time::Duration::from_millis(2_500));
@@ -98,7 +98,7 @@ fn a_client_that_lost_its_connection_keeps_its_grant_only_if_it_comes_back() {
     client.ask("disconnect");
     eventually("the grant ends", || broker.granted_ppm() == 0);
     assert!(client.ask("resume").starts_with("error this process has no grant"));
-    // Nobody else can move it out of its class: it keeps enough to leave or to end.
+    // No other process can move it out of its class: it keeps enough to leave or to end.
     let class = sched::get(client.thread()).expect("lives").class();
     let Some(Class::Deadline { reservation, .. }) = class else { panic!("{class:?}") };
     assert_eq!(reservation.to_string(), "1ms/50ms");
@@ -163,7 +163,7 @@ fn a_reservation_that_goes_through_exec_is_taken_back_all_the_same() {
     eventually("it is no grant any more", || broker.granted_ppm() == 0);
     let rest = "2ms/100ms".parse().expect("valid");
     assert_eq!(class(), Some(Class::Deadline { reservation: rest, reset_on_fork: false }));
-    // Which counts beside what others ask for, and in the user's quota.
+    // The kept share counts beside other requests, and in the user's quota.
     let refused = broker.client().ask("reserve 6ms/10ms");
     assert!(refused.contains("beside the 2.0 %"), "{refused}");
 }

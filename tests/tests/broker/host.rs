@@ -1,4 +1,4 @@
-//! Starting brokers and clients, and cleaning up after them whatever happens.
+//! Starts brokers and clients, and cleans up after them whatever happens.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,13 +23,13 @@ use tempfile::TempDir;
 
 pub(crate) const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
-/// Nobody.
+/// The user `nobody`.
 const USER: u32 = 65_534;
 
-/// One at a time: they share the kernel's bandwidth.
+/// Serialises the tests: they share the kernel's bandwidth.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Keeps other tests away; none where this host lets nobody reserve anything.
+/// Keeps other tests out. Returns `None` if this host allows no reservations.
 pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let reservation = "1ms/100ms".parse().expect("valid");
@@ -47,7 +47,7 @@ pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
     Some(guard)
 }
 
-/// Until `holds`, for up to thirty seconds.
+/// Waits up to thirty seconds until `holds` returns true.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..3_000 {
         if holds() {
@@ -58,7 +58,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("not within thirty seconds: {what}");
 }
 
-/// Not a test: what the other processes do.
+/// Is no test: runs the role of another process.
 #[test]
 fn other_process() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -90,7 +90,7 @@ fn options(folder: PathBuf) -> Options {
 
 fn part(part: Part) -> Command {
     let mut command = again(&format!("part {}", part.name()), None);
-    // The guard outlives its broker. It ends by itself when there is nothing to police any more.
+    // The guard outlives its broker and ends by itself when there is nothing left to police.
     if part != Part::Guard {
         die_with_parent(&mut command);
     }
@@ -117,7 +117,7 @@ fn again(role: &str, shell: Option<&str>) -> Command {
     command
 }
 
-/// A broker with a folder of its own. Killed when dropped.
+/// A broker with a folder of its own. It is killed when this value is dropped.
 pub(crate) struct Broker {
     folder: TempDir,
     child: Child,
@@ -138,7 +138,8 @@ pub(crate) const GENEROUS: &str = r#"
     allow = ["upcalls", "reservations", "priority"]
 "#;
 
-/// As [`GENEROUS`], with a grace in which a busy host lets everybody come back who wants to.
+/// Returns [`GENEROUS`] with a grace period long enough for every client to come back on a busy
+/// host.
 pub(crate) fn patient() -> String {
     GENEROUS.replace("grace = \"300ms\"", "grace = \"2s\"")
 }
@@ -148,7 +149,7 @@ impl Broker {
         Self::start_after(config, None)
     }
 
-    /// The shell runs `before` first: for limits.
+    /// Starts a broker from a shell that runs `before` first, for limits.
     pub(crate) fn start_after(config: &str, before: Option<&'static str>) -> Self {
         let folder =
             tempfile::Builder::new().prefix("punctual-broker").tempdir().expect("a folder");
@@ -168,7 +169,7 @@ impl Broker {
         eventually("the broker answers", || Connection::connect_to(&self.socket()).is_ok());
     }
 
-    /// As root sees it.
+    /// Returns the status, as root sees it.
     pub(crate) fn status(&self) -> Status {
         let mut connection = Connection::connect_to(&self.socket()).expect("it runs");
         connection.status().expect("it answers")
@@ -190,7 +191,7 @@ impl Broker {
         self.child.id() as i32
     }
 
-    /// Its guard: the child of its that was told to be one.
+    /// Returns its guard: the child process started in that role.
     pub(crate) fn guard(&self) -> Process {
         let is_guard = |pid: &i32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -207,7 +208,7 @@ impl Broker {
         Process::find(ProcessId { pid, start }).expect("it lives")
     }
 
-    /// Waits until it has ended by itself; how.
+    /// Waits until it has ended by itself, and returns its exit status.
     pub(crate) fn ends(&mut self) -> ExitStatus {
         self.child.wait().expect("our child")
     }
@@ -227,7 +228,7 @@ impl Broker {
         self.signal(Signal::HUP);
     }
 
-    /// What it has logged.
+    /// Returns everything that it has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).expect("ours")
     }
@@ -262,7 +263,7 @@ impl Drop for Broker {
     }
 }
 
-/// A client of an ordinary user, which does what it is told. Killed when dropped.
+/// A client of an ordinary user, controlled by commands. It is killed when this value is dropped.
 pub(crate) struct Client {
     child: Child,
     input: ChildStdin,
@@ -270,12 +271,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Tells it to do something, without waiting.
+    /// Sends a command without waiting for the answer.
     pub(crate) fn tell(&mut self, what: &str) {
         writeln!(self.input, "{what}").expect("it lives");
     }
 
-    /// What it says next, without the harness's own lines.
+    /// Returns its next line, without the harness's own lines.
     pub(crate) fn read(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -294,7 +295,7 @@ impl Client {
         self.read()
     }
 
-    /// Asks for what is granted; its number.
+    /// Requests something that must be granted, and returns the number of the grant.
     pub(crate) fn granted(&mut self, what: &str) -> u64 {
         let answer = self.ask(what);
         let number = answer.strip_prefix("granted ").unwrap_or_else(|| panic!("{what}: {answer}"));
@@ -302,7 +303,7 @@ impl Client {
     }
 
     pub(crate) fn thread(&self) -> Tid {
-        // The test's thread, not the harness's: as it says itself.
+        // The test's thread, which prints its id, and not the harness's.
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it lives");
         let named = |id: i32| {
             let path = format!("/proc/{}/task/{id}/comm", self.child.id());
@@ -313,7 +314,7 @@ impl Client {
             .expect("positive")
     }
 
-    /// Its first thread.
+    /// Returns its first thread.
     pub(crate) fn leader(&self) -> Tid {
         Tid::from_raw(self.child.id() as i32).expect("positive")
     }

@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Malicious clients.
 
 use crate::host::{Broker, GENEROUS, alone, eventually};
 
@@ -48,7 +48,7 @@ fn nobody_gets_at_other_peoples_threads_and_grants() {
         let answer = thief.ask(&format!(r#"raw {{"id":2,"ask":{ask}}}"#));
         assert!(answer.contains("this process has no grant"), "{answer}");
     }
-    // Not even from within, with a wrong token.
+    // Not even from the victim's own process, with a wrong token.
     assert!(victim.ask(r#"raw {"id":1,"ask":{"hello":{"version":1}}}"#).contains("welcome"));
     let forged = format!(r#"raw {{"id":2,"ask":{{"resume":{{"grant":{id},"token":"{token}"}}}}}}"#);
     assert!(victim.ask(&forged).contains("no grant"));

@@ -1,4 +1,4 @@
-//! Overuse is found and ended by the guard, whether the broker is awake, stopped or dead.
+//! The guard finds and ends overuse, whether the broker is awake, stopped or dead.
 
 use std::fs;
 
@@ -11,7 +11,8 @@ use rustix::process::pidfd_send_signal;
 use crate::feedback::hears;
 use crate::host::{Broker, Client, GENEROUS, alone, eventually, patient};
 
-/// The guard must come before the kernel's own limit, also on a host with other load.
+/// Returns `config` without the kernel's own limit: the guard must act before it, even on a host
+/// with other load.
 fn without_limit(config: &str) -> String {
     config.replace("run_limit = \"1s\"", "run_limit = \"30s\"")
 }
@@ -27,7 +28,7 @@ fn who_uses_more_than_granted_is_warned_demoted_and_refused_for_a_while() {
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
     client.granted("priority 50000");
-    // 30 % of a CPU, sleeping in between, until it has lost what it had.
+    // Uses 30 % of a CPU, sleeping in between, until it has lost its grant.
     eventually("the grant is revoked", || {
         client.ask("work 3 30");
         broker.granted_ppm() == 0
@@ -37,7 +38,7 @@ fn who_uses_more_than_granted_is_warned_demoted_and_refused_for_a_while() {
     assert_eq!(client.policy(), "SCHED_OTHER");
     let refused = client.ask("priority 50000");
     assert!(refused.contains("conduct"), "{refused}");
-    // The user, not the process: another one is soon made.
+    // The ban is on the user, not the process, since a new process is easily made.
     let refused = broker.client().ask("priority 50000");
     assert!(refused.contains("conduct"), "{refused}");
 }
@@ -48,7 +49,7 @@ fn two_windows_of_overuse_and_one_of_rest_are_overuse() {
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
     client.granted("upcalls 40000 1 1 3000");
-    // Two seconds of 90 %, a second of rest; at most seven times.
+    // Two seconds of 90 %, then a second of rest, at most seven times.
     let mut rounds = 0;
     while client.policy() == "SCHED_FIFO" && rounds < 7 {
         client.ask("work 9 200");
@@ -65,7 +66,7 @@ fn a_debt_is_not_lost_with_the_grant() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
-    // Each time too short to be broken; given back before that, and asked for again.
+    // Each time too short to be revoked: given back before that, and requested again.
     let mut rounds = 0;
     let revoked = |client: &mut Client| client.ask("events").contains("Revoked");
     while rounds < 40 && !revoked(&mut client) {
@@ -121,7 +122,7 @@ fn the_guard_stands_above_every_grant_and_may_do_nothing_else() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let pid = broker.guard().id.pid;
-    // The thread that is the guard; the harness has one of its own.
+    // The guard's thread; the harness has one of its own.
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
     let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let class = |id: &i32| sched::get(Tid::from_raw(*id)?).ok()?.class();
@@ -156,7 +157,7 @@ fn a_broker_without_its_guard_ends_and_its_successor_goes_on() {
         grants.iter().map(|grant| (grant.grant, grant.thread)).collect::<Vec<_>>()
     };
     assert_eq!(numbers(&before), numbers(&after));
-    // And polices.
+    // And the new guard polices.
     client_is_policed(&mut fifo);
 }
 
@@ -177,7 +178,7 @@ fn a_guard_that_hangs_is_as_good_as_none() {
     client_is_policed(&mut client);
 }
 
-/// Until it is an ordinary thread.
+/// Works until it is an ordinary thread.
 fn client_is_policed(client: &mut Client) {
     eventually("it is an ordinary thread", || {
         client.ask("work 9 20");
@@ -216,7 +217,7 @@ fn a_guard_to_which_no_broker_comes_back_takes_everything_and_ends() {
     broker.kill();
     eventually("the guard ends", || guard.has_ended());
     assert_eq!((fifo.policy(), reserved.policy()), ("SCHED_OTHER", "SCHED_DEADLINE"));
-    // What is in the ledger comes back with a broker.
+    // A restarted broker brings back what is in the ledger.
     broker.restart();
     assert_eq!(fifo.ask("resume"), "resumed");
     assert_eq!(fifo.policy(), "SCHED_FIFO");
@@ -236,7 +237,7 @@ fn sixteen_deaths_of_guards_and_brokers_leave_nothing_behind() {
         for client in &mut clients {
             assert_eq!(client.ask("resume"), "resumed", "cycle {cycle}");
         }
-        // Connections of clients are closed when they are read of.
+        // Connections of clients are closed when they are read.
         let now = (descriptors(broker.id()), descriptors(guard.id.pid));
         let first = *open.get_or_insert(now);
         assert!(now.0 <= first.0 + 1 && now.1 <= first.1, "cycle {cycle}: {now:?}, {first:?}");

@@ -1,5 +1,5 @@
-//! Upcalls of an ordinary user, by a grant of the broker in level mode: the thread has one fixed
-//! class, and a handler that does not come back is put aside without privilege.
+//! Upcalls of an ordinary user, under a grant of the broker in level mode: the thread has one fixed
+//! class, and a handler that does not return is contained without privilege.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -17,13 +17,13 @@ use system_tests::live::eventually as soon;
 
 use crate::host::{Broker, GENEROUS, alone, eventually};
 
-/// Counts its jobs, and notes the class in which it runs.
+/// Counts its jobs, and records the class in which it runs.
 #[derive(Default)]
 struct Seen {
     jobs: AtomicU64,
-    /// The SCHED_FIFO priority; -1 once it was anything else.
+    /// The SCHED_FIFO priority, or -1 once it was anything else.
     priority: AtomicI32,
-    /// Does not come back until it is released.
+    /// Whether the handler blocks until it is released.
     stuck: AtomicBool,
     thread: AtomicI32,
 }
@@ -58,7 +58,7 @@ fn upcall(period_ms: u64, micros: u64) -> Upcall {
     .expect("valid")
 }
 
-/// The connection, and what it was granted.
+/// The connection, and the grant if there is one.
 type Asked = Arc<Mutex<(Connection, Option<Granted>)>>;
 
 fn ask(
@@ -98,7 +98,7 @@ fn more_of(seen: &Seen) -> bool {
     soon(|| seen.jobs.load(Ordering::Acquire) > before + 3)
 }
 
-/// In the client's process: what came of it, in words.
+/// Runs in the client's process, and returns the result in words.
 pub(crate) fn obey(socket: &Path, what: &str) -> String {
     let seen: Vec<Arc<Seen>> = (0..2).map(|_| Arc::default()).collect();
     let level = i32::from(level_of(Duration::from_millis(20)));
@@ -108,7 +108,7 @@ pub(crate) fn obey(socket: &Path, what: &str) -> String {
             let (_asked, running) = start(socket, upcalls, &seen).expect("granted");
             assert!(seen.iter().all(|seen| more_of(seen)), "they run");
             let priorities = seen.iter().map(|seen| seen.priority.load(Ordering::Acquire));
-            // One fixed level, that of the shortest period, whichever runs.
+            // One fixed level, that of the shortest period, whichever handler runs.
             let at_level = priorities.clone().all(|priority| priority == level);
             let threads: Vec<i32> =
                 seen.iter().map(|seen| seen.thread.load(Ordering::Acquire)).collect();
@@ -116,7 +116,7 @@ pub(crate) fn obey(socket: &Path, what: &str) -> String {
             let stopped = running.stop().expect("kept its class");
             format!("at level {at_level}, handlers back {}", stopped.handlers.len())
         }
-        // The second one never yields, at its first job; the first one is to go on.
+        // The second upcall never yields, at its first job; the first one must go on.
         "contain" => {
             let upcalls = vec![upcall(20, 100), upcall(40, 100)];
             seen[1].stuck.store(true, Ordering::Release);
@@ -150,7 +150,7 @@ pub(crate) fn obey(socket: &Path, what: &str) -> String {
     }
 }
 
-/// Containment must come before the kernel's own limit, also on a host with other load.
+/// Containment must act before the kernel's own limit, even on a host with other load.
 fn patient_with_runners() -> String {
     GENEROUS.replace("run_limit = \"1s\"", "run_limit = \"20s\"")
 }

@@ -1,4 +1,4 @@
-//! What a client or a sender does wrong costs its own channel, and no other.
+//! The faults of a client or sender affect its own channel and no other.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ use crate::host::{Host, MAX, OTHER, content, fragments, send, terms};
 
 const BOUND: Option<Duration> = Some(Duration::from_millis(50));
 
-/// A ring of which this process can write the client's page, as a client can its own.
+/// Makes a ring whose client page this process can write, as a client can its own.
 fn ring(geometry: Geometry) -> (Writable, Side<Takes>, Side<Puts>) {
     let (made, passed) = Made::<Puts>::new(geometry, 0).expect("memory");
     let page = passed.page.try_clone().expect("descriptors");
@@ -72,7 +72,7 @@ fn a_ring_that_makes_no_sense_is_closed_and_reported_and_others_go_on() {
     assert_eq!(honest.books().losses.total(), 0);
 }
 
-/// Rubbish, lies, repetitions and pieces in any order, among honest messages.
+/// Garbage, false counts, repetitions and pieces in any order come among honest messages.
 #[test]
 fn hostile_fragments_cost_no_honest_message() {
     let Some(network) = Network::line(2) else { return };

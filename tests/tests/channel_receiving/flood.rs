@@ -1,5 +1,5 @@
-//! A flood of best effort beside 2,000 guaranteed messages a second: this host loses none of these, and
-//! all of the flood is accounted for.
+//! A flood of best effort beside 2,000 guaranteed messages a second: this host loses none of these,
+//! and accounts for every datagram of the flood.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,8 @@ use crate::host::{Client, Host, MAX, content, send, terms};
 const GUARANTEED: u64 = 2_000;
 const SPACING: Duration = Duration::from_micros(500);
 
-/// Guaranteed, and patient: on a busy host its sender comes late and then all at once.
+/// Returns guaranteed terms with a long delay bound: on a busy host the sender comes late and then
+/// all at once.
 fn guaranteed() -> Terms {
     let arrivals = LinearBounded::new(1, MAX, SPACING, 64).expect("valid");
     Terms {
@@ -34,7 +35,7 @@ fn share() -> BestEffort {
     BestEffort { datagrams_a_second: some(5_000), burst: some(64) }
 }
 
-/// Packets that the link itself dropped: its queue at the other end was full.
+/// Returns the packets that the link itself dropped because the queue at its other end was full.
 fn dropped_by(network: &Network, end: End) -> u64 {
     let all = network.node_of(end).run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
     let all = all.expect("/proc is mounted");
@@ -47,7 +48,7 @@ fn dropped_by(network: &Network, end: End) -> u64 {
     field(3) + field(11)
 }
 
-/// Sends as fast as it can until told to stop; how many.
+/// Sends as fast as it can until `stop` is set, and counts the datagrams.
 fn flood(sender: &UdpSocket, stop: &AtomicBool, sent: &AtomicU64) {
     let bytes = [0; 64];
     let parts = [Place::of(&bytes)];
@@ -59,7 +60,7 @@ fn flood(sender: &UdpSocket, stop: &AtomicBool, sent: &AtomicU64) {
     }
 }
 
-/// Ends the threads that look at it, also when the test fails.
+/// Ends the threads that check this flag, even when the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -68,7 +69,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// One message each 500 µs, received in order by a client of its own: all but what the link dropped.
+/// Sends one message each 500 µs, and checks that a client receives in order all but those that the
+/// link dropped.
 fn guaranteed_stream(client: &mut Client, of_link: impl Fn() -> u64) {
     let begin = clock::now();
     let (mut next, mut arrived) = (0, 0);
@@ -94,7 +96,8 @@ fn guaranteed_stream(client: &mut Client, of_link: impl Fn() -> u64) {
     assert_eq!((books.received, books.losses.total()), (arrived, 0), "{books:?}");
 }
 
-/// With hogs on all processors, and the policer before the stack, or neither.
+/// Runs with `hogs` threads, one on each processor, or none, and with the policer before the stack
+/// or without.
 fn beside_a_flood(xdp: bool, hogs: usize) {
     let Some(network) = Network::line(2) else { return };
     let mut receiver = Receiver::new(Some(share())).expect("descriptors");
@@ -116,8 +119,8 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
     let mut stream = host.open(&network, 1, guaranteed(), 4_096);
     let mut flooded = host.open(&network, 3, terms(Framing::Datagram, None), 4_096);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    // What the link itself dropped is no loss of this host's sockets: a veth pair whose receiving end is
-    // not let run has room for 256 packets, whoever sent them.
+    // Datagrams that the link itself dropped are not lost by this host's sockets: if the receiving
+    // end of a veth pair is not scheduled, it has room for 256 packets of all senders together.
     let dropped = || dropped_by(&network, lower(0)) + dropped_by(&network, higher(0));
     let before = dropped();
     let of_link = || dropped() - before;
@@ -140,7 +143,8 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
         flooded.drain();
         let books = flooded.books();
         let known = books.received + books.losses.total();
-        // What a full link refused its sender it counts as dropped too, and nobody sent it.
+        // The link counts datagrams that it refused to their sender as dropped, although they were
+        // not sent.
         known <= sent && sent <= known + of_link()
     });
     let books = flooded.books();
@@ -153,7 +157,8 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
     assert!(there, "{sent} sent, {} dropped by the link: {books:?}", of_link());
     assert!(books.received > 0 && books.losses.discarded > 0, "{books:?}");
     let channel = host.close(flooded.id);
-    // The last datagrams may have come since, for the link counts as dropped what nobody sent, too.
+    // The last datagrams may have arrived since, because the link counts unsent datagrams as
+    // dropped, too.
     let books = flooded.books();
     assert_eq!(channel.account().snapshot(), books);
     assert!(books.received + books.losses.total() <= sent, "{books:?}");

@@ -1,4 +1,4 @@
-//! A thread that receives, its clients, and who sends to them from another host.
+//! A receiving thread, its clients, and senders on another host.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -20,25 +20,25 @@ use punctual_model::{Duration, Instant};
 use system_tests::live::eventually;
 use system_tests::network::{Network, higher, lower};
 
-/// The longest message.
+/// The size of the longest message.
 pub(crate) const MAX: u32 = 4_000;
 
-/// The number in headers.
+/// The channel number in headers.
 const NUMBER: u32 = 77;
 
-/// Bytes of a fragment.
+/// The size of a fragment in bytes.
 const FRAGMENT: u16 = 1_400;
 
-/// An ordinary thread.
+/// The class of an ordinary thread.
 pub(crate) const OTHER: Class = Class::Other { nice: 0 };
 
-/// A thread that receives; it ends with this.
+/// A receiving thread, which ends when this value is dropped.
 pub(crate) struct Host {
     desk: Option<Desk<Order, Report>>,
     thread: Option<JoinHandle<Receiver>>,
 }
 
-/// A client of it, and who sends to it.
+/// A client of the receiver, and its sender.
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) receiving: Receiving,
@@ -46,7 +46,7 @@ pub(crate) struct Client {
     pub(crate) sender: UdpSocket,
 }
 
-/// Any message at 100,000 a second.
+/// Returns terms for messages of any size at 100,000 a second.
 pub(crate) fn terms(framing: Framing, delay_bound: Option<Duration>) -> Terms {
     let arrivals = LinearBounded::new(1, MAX, Duration::from_micros(10), 2_000);
     Terms {
@@ -61,7 +61,7 @@ pub(crate) fn terms(framing: Framing, delay_bound: Option<Duration>) -> Terms {
 }
 
 impl Host {
-    /// `receiver` in a thread of this class, if it may be.
+    /// Runs `receiver` in a thread of this class, if that is allowed.
     pub(crate) fn start(receiver: Receiver, class: Class) -> Self {
         let (desk, post) = desk_and_post(16, 16).expect("descriptors");
         let thread = std::thread::spawn(move || {
@@ -73,7 +73,7 @@ impl Host {
         Self { desk: Some(desk), thread: Some(thread) }
     }
 
-    /// Opens a channel of the network's higher end, with a ring of so many slots.
+    /// Opens a channel at the network's higher end, with a ring of `slots` slots.
     pub(crate) fn open(&mut self, network: &Network, id: u64, terms: Terms, slots: u32) -> Client {
         let geometry = Geometry::new(slots, MAX).expect("valid");
         let (client, server) = both::<Puts>(geometry).expect("memory");
@@ -81,7 +81,7 @@ impl Host {
         Client { id, receiving: client.into(), account, sender }
     }
 
-    /// With a ring that somebody else made.
+    /// Opens a channel with a ring made by the caller.
     pub(crate) fn open_with(
         &mut self,
         network: &Network,
@@ -89,7 +89,7 @@ impl Host {
         terms: Terms,
         side: Side<Puts>,
     ) -> (Arc<ReceivedAccount>, UdpSocket) {
-        // Both families in turn.
+        // Alternates between both families.
         let v6 = id.is_multiple_of(2);
         let socket = Setup::at(higher(0).port(v6, 0));
         let socket = network.node_of(higher(0)).run(|| UdpSocket::open(&socket)).expect("opens");
@@ -105,7 +105,7 @@ impl Host {
         }
     }
 
-    /// Closes a channel; what it was.
+    /// Closes a channel and returns it.
     pub(crate) fn close(&mut self, id: u64) -> Box<Channel> {
         self.order(Order::Close(id));
         match self.report() {
@@ -114,7 +114,7 @@ impl Host {
         }
     }
 
-    /// The next channel that ends by itself.
+    /// Returns the next channel that ends by itself.
     pub(crate) fn ended(&mut self) -> (u64, Box<Channel>, Ended) {
         match self.report() {
             Report::Closed(id, channel, Some(ended)) => (id, channel, ended),
@@ -148,12 +148,12 @@ impl Drop for Host {
     }
 }
 
-/// What is in a message.
+/// Returns the contents of a message.
 pub(crate) fn content(message: u64, length: u32) -> Vec<u8> {
     (0..length).map(|at| (message as u8).wrapping_mul(31).wrapping_add(at as u8)).collect()
 }
 
-/// The datagrams of a message in fragments.
+/// Returns the datagrams of a message in fragments.
 pub(crate) fn fragments(message: u64, length: u32) -> Vec<Vec<u8>> {
     let fragment_bytes = NonZeroU16::new(FRAGMENT).expect("not zero");
     let bytes = content(message, length);
@@ -165,7 +165,7 @@ pub(crate) fn fragments(message: u64, length: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Sends a datagram. Whether it left; a queue on the way may have been full.
+/// Sends a datagram. Returns whether it left; a queue on the path may have been full.
 pub(crate) fn send(sender: &UdpSocket, bytes: &[u8]) -> bool {
     loop {
         match sender.send(&Outgoing::new(&[Place::of(bytes)])) {
@@ -178,7 +178,7 @@ pub(crate) fn send(sender: &UdpSocket, bytes: &[u8]) -> bool {
 }
 
 impl Client {
-    /// Sends a message as this channel's messages are sent.
+    /// Sends a message with this channel's framing.
     pub(crate) fn send(&self, framing: Framing, message: u64, length: u32) {
         match framing {
             Framing::Datagram => {
@@ -192,7 +192,7 @@ impl Client {
         }
     }
 
-    /// The next message, if one comes in time, and when it came to this host.
+    /// Returns the next message, if one comes in time, and its arrival time on this host.
     pub(crate) fn receive(&mut self) -> Option<(Vec<u8>, u64, Instant)> {
         let mut bytes = vec![0; MAX as usize];
         let until = clock::now() + Duration::from_secs(20);
@@ -206,7 +206,7 @@ impl Client {
         }
     }
 
-    /// Throws away what is in the ring; how many there were.
+    /// Discards the messages in the ring, and returns how many there were.
     pub(crate) fn drain(&mut self) -> u64 {
         let mut bytes = [0; MAX as usize];
         let mut count = 0;
@@ -220,7 +220,7 @@ impl Client {
         self.account.snapshot()
     }
 
-    /// Waits until the books account for this many.
+    /// Waits until the counters satisfy `wanted`.
     pub(crate) fn accounted(&self, wanted: impl Fn(&ReceivedSnapshot) -> bool) -> ReceivedSnapshot {
         let there = eventually(|| wanted(&self.books()));
         assert!(there, "{:?}", self.books());

@@ -1,5 +1,5 @@
-//! A channel server that receives, between network namespaces: what comes, what is lost and to which
-//! cause, and that nobody loses by what others do.
+//! A channel server that receives between network namespaces: what arrives, what is lost and by
+//! which cause, and that no channel loses messages because of another.
 
 mod alone;
 mod flood;

@@ -1,4 +1,4 @@
-//! What is sent comes, or is counted under its cause.
+//! Every message that is sent arrives, or is counted under its cause.
 
 use punctual_channel::server::receiver::Receiver;
 use punctual_linux::clock;
@@ -38,7 +38,7 @@ fn messages_come_whole_in_order_with_numbers_and_stamps() {
     }
 }
 
-/// A link that is too slow loses fragments: each message is received or under one cause.
+/// A link that is too slow loses fragments: each message is received or counted under one cause.
 #[test]
 fn losses_on_the_way_add_up() {
     let Some(network) = Network::line(2) else { return };
@@ -58,7 +58,7 @@ fn losses_on_the_way_add_up() {
         clock::sleep(Duration::from_millis(5));
         client.drain();
     }
-    // What is lost is known when newer messages have come; these all pass.
+    // A loss is known once newer messages have come; these all pass.
     for _ in 0..80 {
         client.send(Framing::Fragments, sent, 10);
         sent += 1;
@@ -71,7 +71,7 @@ fn losses_on_the_way_add_up() {
     assert_eq!(books.losses.total(), books.losses.network.unwrap_or(0) + books.losses.reassembly);
 }
 
-/// All five causes in one channel, and what of datagrams can be known.
+/// All five causes occur in one channel, as far as they can be told from datagrams.
 #[test]
 fn every_cause_is_counted_apart() {
     let Some(network) = Network::line(2) else { return };
@@ -82,12 +82,12 @@ fn every_cause_is_counted_apart() {
         sent += 1 + skip;
         sent - 1
     };
-    // The ring is full after sixteen.
+    // The ring is full after sixteen messages.
     for _ in 0..20 {
         client.send(Framing::Fragments, next(0), MAX);
     }
     client.accounted(|books| books.received + books.losses.ring_full == 20);
-    // Four that nobody sends, three that lack a piece.
+    // Four messages that are never sent, and three that lack a piece.
     next(3);
     for _ in 0..3 {
         send(&client.sender, &fragments(next(0), MAX)[0]);
@@ -116,6 +116,6 @@ fn a_closed_channel_listens_no_more() {
     // A program that another test is starting holds a copy of each descriptor until it is executed.
     let free = || network.node_of(higher(0)).run(|| UdpSocket::open(&Setup::at(at)));
     assert!(eventually(|| free().is_ok()), "{:?}", free());
-    // The server's end of the bell went with it.
+    // The server's end of the bell was closed with it.
     assert!(client.receive().is_none());
 }

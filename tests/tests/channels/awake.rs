@@ -1,4 +1,4 @@
-//! A broker that keeps the CPUs from halting.
+//! A broker that keeps CPUs from entering idle states.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use system_tests::live;
 
 use crate::host::{Broker, CONFIG, alone, listener, number_of, numbered, open_sending, to};
 
-/// The threads of the process `pid` that keep CPUs from halting.
+/// Returns the threads of the process `pid` that keep CPUs from idling.
 fn spinners(pid: u32) -> Vec<Tid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let spins = |path: &Path| {
@@ -21,7 +21,7 @@ fn spinners(pid: u32) -> Vec<Tid> {
     paths.filter_map(|path| Tid::from_raw(path.file_name()?.to_str()?.parse().ok()?)).collect()
 }
 
-/// In which group of the `cpu` controller each is.
+/// Returns the group of the `cpu` controller of each thread.
 fn groups_of(spinners: &[Tid]) -> Vec<String> {
     let group = |tid: &Tid| {
         let lines = fs::read_to_string(format!("/proc/{tid}/cgroup")).expect("it lives");
@@ -34,7 +34,7 @@ fn groups_of(spinners: &[Tid]) -> Vec<String> {
     spinners.iter().map(group).collect()
 }
 
-/// Removes what a broker without the right to it had to leave, however the test ends.
+/// Removes the group that an unprivileged broker had to leave, however the test ends.
 struct Swept;
 
 impl Drop for Swept {

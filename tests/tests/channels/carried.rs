@@ -1,4 +1,4 @@
-//! What is sent arrives, whole and in order, and is accounted for.
+//! Every message that is sent arrives, whole and in order, and is accounted for.
 
 use punctual_broker::client::ChannelError;
 use punctual_broker::want::WantedChannel;
@@ -23,7 +23,7 @@ fn datagrams_reach_somebody_who_knows_nothing_of_us() {
     assert_eq!(granted.delay_bound(), want.delay_bound);
     let mut buffer = [0; 2_000];
     for number in 0..400 {
-        // No more on the way than a socket keeps.
+        // No more messages in transit than a socket buffers.
         if number % 40 == 0 {
             for number in number..number + 40 {
                 let message = numbered(number, 4 + number as usize % 900);
@@ -96,7 +96,7 @@ fn what_does_not_fit_is_refused_with_an_offer_that_is_taken() {
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();
     let address = listener().1;
-    // A third of what link and processor do one after the other, each.
+    // Each a third of what link and processor can do one after the other.
     let want = to(address, 1_400, 65, Framing::Datagram);
     let mut granted = Vec::new();
     let refused = loop {

@@ -1,4 +1,4 @@
-//! Clients that die, and channels that come and go.
+//! Clients that die, and channels that are opened and closed.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -14,8 +14,8 @@ use crate::host::{
     Broker, CONFIG, alone, another, listener, number_of, numbered, open_sending, to,
 };
 
-/// A client of another process: publishes ten messages, says so, and waits to be killed. With an heir, a
-/// child that has all its descriptors, as after fork(2), and outlives it.
+/// Publishes ten messages in a client process, reports that, and waits to be killed. With `heir`, a
+/// child that has all its descriptors, as after fork(2), outlives it.
 pub(crate) fn publish_and_wait(rest: &str) {
     let mut words = rest.split(' ');
     let (socket, address) = words.next().zip(words.next()).expect("a path and an address");
@@ -47,14 +47,15 @@ fn what_a_client_had_published_is_sent_although_it_was_killed() {
     is_killed("");
 }
 
-/// Its child holds its ends of the bells and the connection, and the channel is not the child's.
+/// The client's child holds its ends of the bells and the connection, but the channel does not
+/// belong to the child.
 #[test]
 fn so_it_is_where_a_child_of_the_client_lives_on() {
     let Some(_alone) = alone() else { return };
     is_killed(" heir");
 }
 
-/// Killed when dropped.
+/// A process that is killed when this value is dropped.
 struct Heir(Option<Pid>);
 
 impl Drop for Heir {
@@ -87,7 +88,7 @@ fn is_killed(how: &str) {
         assert_eq!(number_of(&buffer[..bytes]), number);
     }
     assert!(live::eventually(|| broker.channels().channels.is_empty()), "{:?}", broker.channels());
-    // What was promised is another's when its last message has had its time.
+    // The bandwidth is free for others when the last message has had its time.
     let promised = || broker.channels().totals.expect("channels").promised_bps;
     assert!(live::eventually(|| promised() == 0), "{}", promised());
 }
@@ -110,7 +111,7 @@ fn a_thousand_channels_come_and_go_and_nothing_of_them_stays() {
         }
         connection.release_channel(granted).expect("ours");
         if cycle % 3 == 0 {
-            // What was in its queue was sent before the channel was closed, or lost with it.
+            // The queued messages were sent before the channel was closed, or lost with it.
             assert!(live::eventually(|| broker.channels().channels.is_empty()));
             socket.set_nonblocking(true).expect("a socket");
             while socket.recv(&mut buffer).is_ok() {}
@@ -130,8 +131,8 @@ fn a_thousand_channels_come_and_go_and_nothing_of_them_stays() {
     assert!(live::eventually(is_as_before), "{before:?}, then {:?}", settled());
 }
 
-/// What was promised to a channel stays its own until its last message has had its time: else whoever
-/// closes and opens again would send more than was admitted.
+/// The bandwidth of a channel stays reserved until its last message has had its time. Otherwise a
+/// client that closes and opens again would send more than was admitted.
 #[test]
 fn closing_and_opening_again_is_no_way_to_send_more() {
     let Some(_alone) = alone() else { return };
@@ -141,7 +142,7 @@ fn closing_and_opening_again_is_no_way_to_send_more() {
     // One message in two minutes.
     let want = to(address, 500, 120_000_000, Framing::Datagram);
     for _ in 0..3 {
-        // Nothing was sent: its place is free as soon as it is closed.
+        // Nothing was sent, so its share is free as soon as it is closed.
         let mut opened = None;
         assert!(live::eventually(|| {
             opened = connection.open_channel(&want).ok();
@@ -168,7 +169,7 @@ fn closing_and_opening_again_is_no_way_to_send_more() {
     assert!(matches!(&refused, ChannelError::Refused(why) if why.test == "quota"), "{refused}");
 }
 
-/// Queues that are made and never attached, and made anew, leave nothing behind.
+/// Queues that are made and never attached, or made anew, leave nothing behind.
 #[test]
 fn queues_that_are_never_attached_leave_nothing() {
     let Some(_alone) = alone() else { return };
@@ -182,7 +183,7 @@ fn queues_that_are_never_attached_leave_nothing() {
             let queue = connection.make_queue(&granted, first).expect("made");
             if first == 0 {
                 let sending = Sending::map(queue, want.geometry()).expect("as made");
-                // Told, and not waited for; or not told at all.
+                // Closed without waiting for the answer, or not closed at all.
                 if round % 2 == 0 {
                     let _ = connection.say_mapped(&granted);
                 }

@@ -1,4 +1,5 @@
-//! Best effort that comes in too fast, beside a guaranteed channel: what discards it, as configured.
+//! Best effort that arrives too fast beside a guaranteed channel, and which mechanism discards it,
+//! as configured.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use system_tests::network::{Network, higher, lower};
 
 use crate::host::{Broker, CONFIG, alone, arrivals, numbered, open_receiving};
 
-/// Ends the thread that looks at it, also when the test fails.
+/// Ends the thread that checks this flag, even when the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -23,7 +24,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A broker at the higher end, and what its status says of early discard.
+/// Starts a broker at the higher end. Also returns what its status says about early discard.
 fn configured<'a>(network: &'a Network, more: &str) -> (Broker<'a>, String) {
     let config = CONFIG.replace("room = 64", &format!("room = 64\n{more}"));
     let broker = Broker::start_in(Some(network.node_of(higher(0))), &config);
@@ -31,7 +32,8 @@ fn configured<'a>(network: &'a Network, more: &str) -> (Broker<'a>, String) {
     (broker, how)
 }
 
-/// A flood at a channel that is promised nothing: most of it is discarded, and what is promised comes.
+/// Floods a best-effort channel: most of the flood is discarded, and all guaranteed messages
+/// arrive.
 fn floods(network: &Network, broker: &Broker<'_>) {
     let mut connection = broker.connect();
     let [plain_at, promised_at] = [4_001, 4_002].map(|port| higher(0).port(false, port));
@@ -113,7 +115,7 @@ fn by_a_filter_where_that_is_asked_for_or_nothing_else_can_be() {
     assert_eq!(how, filter);
     floods(&network, &broker);
     drop(broker);
-    // Somebody else's program is there.
+    // Another owner's program is attached.
     let mut others = Policer::load(1).expect("not less than the broker may");
     let attached = network
         .node_of(higher(0))

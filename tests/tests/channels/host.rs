@@ -1,4 +1,4 @@
-//! A broker that carries channels, and clients of it.
+//! A broker that carries channels, and its clients.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
-/// One at a time: their threads are above everything else.
+/// Serialises the tests: their threads run above everything else.
 static ALONE: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
@@ -47,7 +47,7 @@ pub(crate) const CONFIG: &str = r#"
     allow = ["channels"]
 "#;
 
-/// Not a test: what the other processes do.
+/// Is no test: runs the role of another process.
 #[test]
 fn other_process() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -74,7 +74,7 @@ fn other_process() {
     }
 }
 
-/// This program again.
+/// Returns a command that runs this program again.
 pub(crate) fn another(role: String) -> Command {
     let mut command = this_program(role);
     die_with_parent(&mut command);
@@ -87,11 +87,11 @@ fn this_program(role: String) -> Command {
     command
 }
 
-/// Killed when dropped.
+/// A broker, which is killed when this value is dropped.
 pub(crate) struct Broker<'a> {
     folder: TempDir,
     child: Child,
-    /// The network that it is in.
+    /// The node that it runs on.
     node: Option<&'a Node>,
 }
 
@@ -141,12 +141,13 @@ impl<'a> Broker<'a> {
         self.child.id()
     }
 
-    /// Of its own process, not of its front and guard.
+    /// Signals its own process, but not its front and guard.
     pub(crate) fn signal(&self, signal: Signal) {
         send(&self.child, signal).expect("our child");
     }
 
-    /// Returns when none of its threads runs any more: each stops by itself when it hears of it.
+    /// Stops the broker, and returns when none of its threads runs any more: each stops by itself
+    /// when it notices the signal.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         let stands = |thread: fs::DirEntry| {
@@ -157,7 +158,7 @@ impl<'a> Broker<'a> {
         assert!(live::eventually(|| threads().flatten().all(stands)), "it does not stop");
     }
 
-    /// As a service manager ends it.
+    /// Ends the broker as a service manager does.
     pub(crate) fn end(&mut self) {
         send(&self.child, Signal::TERM).expect("our child");
         let ended = || self.child.try_wait().expect("our child").is_some();
@@ -174,7 +175,7 @@ impl<'a> Broker<'a> {
         fs::read_dir(folder).expect("it lives").count()
     }
 
-    /// The sizes of what it has mapped, in lines.
+    /// Returns the number of its mappings.
     pub(crate) fn mappings(&self) -> usize {
         let file = format!("/proc/{}/maps", self.child.id());
         fs::read_to_string(file).expect("it lives").lines().count()
@@ -194,7 +195,7 @@ fn spawn(folder: &TempDir, node: Option<&Node>) -> Child {
             die_with_parent(&mut command);
             command.spawn().expect("this program")
         }
-        // The thread that starts it ends, and with it who would count as its parent.
+        // The thread that starts it ends, and that thread would count as its parent.
         Some(node) => node.start(&mut command),
     }
 }
@@ -209,12 +210,12 @@ impl Drop for Broker<'_> {
     }
 }
 
-/// A message of up to `bytes` every `spacing_us`.
+/// Returns the arrivals of a message of up to `bytes` every `spacing_us`.
 pub(crate) fn arrivals(bytes: u32, spacing_us: u64, burst: u32) -> LinearBounded {
     LinearBounded::new(1, bytes, Duration::from_micros(spacing_us), burst).expect("valid")
 }
 
-/// A channel to `to`, with a delay bound that only a host that stands still exceeds.
+/// Returns a channel to `to`, with a delay bound that is exceeded only if the host stalls.
 pub(crate) fn to(to: SocketAddr, bytes: u32, spacing_us: u64, framing: Framing) -> WantedChannel {
     let bound = Some(Duration::from_millis(50));
     let burst = 8;
@@ -242,7 +243,7 @@ pub(crate) fn open_receiving(
     (granted, receiving)
 }
 
-/// A plain socket that hears what is sent.
+/// Returns a plain socket that receives the messages, and its address.
 pub(crate) fn listener() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a socket");
@@ -250,7 +251,7 @@ pub(crate) fn listener() -> (UdpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// The first four bytes are a number.
+/// Returns a message whose first four bytes are a number.
 pub(crate) fn numbered(number: u32, bytes: usize) -> Vec<u8> {
     let mut message = vec![number as u8; bytes];
     message[..4].copy_from_slice(&number.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Clients that cheat: each harms itself alone.
+//! Clients that cheat harm only themselves.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +23,8 @@ use system_tests::live;
 
 use crate::host::{Broker, CONFIG, alone, listener, number_of, numbered, open_sending, to};
 
-/// The client's part of a queue as a stranger has it: the memory that it writes, to do with as it likes.
+/// Returns the client's part of a queue as a hostile client has it: the writable memory, for any
+/// use.
 fn stranger(
     connection: &mut Connection,
     granted: &GrantedChannel,
@@ -44,11 +45,11 @@ fn a_queue_that_is_not_what_was_granted_is_not_attached() {
     let granted = connection.open_channel(&want).expect("room");
     let why = connection.say_mapped(&granted).expect_err("none was made").to_string();
     assert!(why.contains("no queue"), "{why}");
-    // Mapped by nobody: it is of zeroes.
+    // Mapped by no process, so it is all zeroes.
     connection.make_queue(&granted, 0).expect("made");
     let why = connection.say_mapped(&granted).expect_err("no queue").to_string();
     assert!(why.contains("no queue of this version"), "{why}");
-    // Another geometry, as many bytes.
+    // Another geometry with the same number of bytes.
     let (slots, bytes) = (want.geometry().slots(), want.geometry().max_message());
     let other = Geometry::new(slots, bytes - 1).expect("valid");
     assert_eq!(other.producer_bytes(), want.geometry().producer_bytes());
@@ -65,8 +66,8 @@ fn a_queue_that_is_not_what_was_granted_is_not_attached() {
     connection.make_queue(&granted, 0).expect_err("it has one");
 }
 
-/// After its queue is attached a client can write to its part, and do nothing else with it. A thread of its
-/// own tries all the while, at the lowest priority there is; another channel loses nothing.
+/// After its queue is attached, a client can only write to its part. A thread of its own tries
+/// everything else all the while, at the lowest priority; another channel loses nothing.
 #[test]
 fn a_client_that_punches_holes_holds_nobody_up() {
     let Some(_alone) = alone() else { return };
@@ -75,7 +76,7 @@ fn a_client_that_punches_holes_holds_nobody_up() {
     let mut connection = broker.connect();
     let (good, mut sending) =
         open_sending(&mut connection, &to(address, 500, 500, Framing::Datagram));
-    // A queue of some megabytes: a hole in it takes a while.
+    // A queue of some megabytes, so that punching a hole in it takes a while.
     let large = WantedChannel {
         slots: 1_024,
         ..to("127.0.0.1:9".parse().expect("valid"), 1_400, 1_000, Framing::Datagram)
@@ -87,7 +88,7 @@ fn a_client_that_punches_holes_holds_nobody_up() {
     let bytes = large.geometry().producer_bytes() as u64;
     std::thread::scope(|scope| {
         let punching = scope.spawn(|| {
-            // As little as a thread can have that the kernel preempts for any other.
+            // The weakest class that the kernel preempts for any other thread.
             let class = Class::Other { nice: 19 };
             sched::set(thread::current(), class).expect("anybody may");
             let mut refused = 0_u64;
@@ -99,7 +100,7 @@ fn a_client_that_punches_holes_holds_nobody_up() {
             }
             refused
         });
-        // It is sealed in the midst of that.
+        // The queue is sealed in the midst of that.
         assert!(live::eventually(|| punched.load(Ordering::Relaxed) > 0));
         connection.say_mapped(&granted).expect("as granted");
         let mut buffer = [0; 2_000];
@@ -130,8 +131,8 @@ fn a_client_that_punches_holes_holds_nobody_up() {
     assert_eq!((counts.lost, counts.taken), (Vec::new(), counts.offered));
 }
 
-/// What a client does with its ends of the bells is its own affair: it never listens, keeps copies, changes
-/// flags, fills what it rings, has it watched in many places, and passes files that are slow to close.
+/// A client may do anything with its ends of the bells: it never reads them, keeps copies, changes
+/// flags, fills them, has them watched in many places, and passes files that are slow to close.
 #[test]
 fn a_client_that_misuses_its_bells_holds_nobody_up() {
     let Some(_alone) = alone() else { return };
@@ -163,18 +164,20 @@ fn a_client_that_misuses_its_bells_holds_nobody_up() {
         rustix::fs::fcntl_setfl(&doorbell, flags).expect("open");
         rustix::fs::fcntl_setfl(&bell, flags).expect("open");
         if number == 200 {
-            // Full: nothing of it is heard any more. Its own calls would wait, so it stays away.
+            // The bell is full, so no further ring is noticed. The client's own calls would block,
+            // so it makes none.
             rustix::fs::fcntl_setfl(&doorbell, OFlags::NONBLOCK).expect("open");
             let _ = rustix::io::write(&doorbell, &(u64::MAX - 500).to_ne_bytes());
         }
-        // A file over the bell, which nobody takes: where its own end waits, it would wait.
+        // Passes a file over the bell, which is never received: if this end is blocking, it would
+        // block.
         if flags == OFlags::NONBLOCK {
             let _ = pass::send(&bell, &[1], &[doorbell.as_fd()]);
         }
         while let Ok(Some(slot)) = side.end.claim() {
             slot.push(100, 0);
         }
-        // It sleeps for room, and never hears that there is some.
+        // The client sleeps for room, and never learns that there is some.
         if side.end.publish() == Wake::Ring && number < 200 {
             side.doorbell.ring().expect("an eventfd");
         }
@@ -188,7 +191,7 @@ fn a_client_that_misuses_its_bells_holds_nobody_up() {
     assert_eq!((counts.lost, counts.taken), (Vec::new(), counts.offered));
 }
 
-/// The memory of a user's queues has a limit, which a refusal tells with its numbers.
+/// The memory of a user's queues has a limit, which a refusal states with its numbers.
 #[test]
 fn the_memory_of_queues_has_a_quota() {
     let Some(_alone) = alone() else { return };
@@ -209,14 +212,15 @@ fn the_memory_of_queues_has_a_quota() {
     assert!(live::eventually(|| connection.open_channel(&want).is_ok()), "given back");
 }
 
-/// What a client keeps of queues counts until it is gone, also when it keeps no more than a path.
+/// The parts of a queue that a client keeps count until they are gone, even if it keeps no more
+/// than a path.
 #[test]
 fn what_is_kept_of_closed_channels_counts_in_the_quota() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(&CONFIG.replace("1GiB", "1MiB"));
     let mut connection = broker.connect();
     let want = WantedChannel { slots: 128, ..to(listener().1, 500, 1_000, Framing::Datagram) };
-    // Of the other piece, a page, nothing is kept.
+    // Nothing is kept of the other piece, a page.
     let room = (1 << 20) / want.geometry().producer_bytes();
     let mut kept: Vec<OwnedFd> = Vec::new();
     let (refused, made) = loop {
@@ -234,12 +238,12 @@ fn what_is_kept_of_closed_channels_counts_in_the_quota() {
     println!("{} queues: {refused}", kept.len());
     assert!(refused.contains("bytes of queues"), "{refused}");
     assert!(kept.len() + 2 > room, "{} of {room}", kept.len());
-    // One less is room for one more, and the channel is as it was.
+    // One less leaves room for one more, and the channel is unchanged.
     kept.pop();
     let _sending: Sending = connection.attach_channel(&made).expect("there is room");
 }
 
-/// Whoever closes a channel properly can have as large a one at once.
+/// A client that closes a channel properly can have one of the same size at once.
 #[test]
 fn a_quota_that_is_used_up_is_free_again_at_once() {
     let Some(_alone) = alone() else { return };
@@ -248,7 +252,7 @@ fn a_quota_that_is_used_up_is_free_again_at_once() {
     let want = WantedChannel { slots: 128, ..to(listener().1, 500, 1_000, Framing::Datagram) };
     assert!(2 * server::bytes(want.geometry()) > 128 << 10, "there is room for one");
     for _ in 0..50 {
-        // A channel that was used stays in the books until its last message would be due.
+        // A used channel stays accounted for until its last message would be due.
         let mut granted = None;
         assert!(live::eventually(|| {
             granted = connection.open_channel(&want).ok();
@@ -274,7 +278,7 @@ fn a_client_that_scribbles_over_its_queue_ends_its_own_channel() {
     for seed in 0..20 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut connection = broker.connect();
-        // To a port where nobody listens.
+        // A port on which no socket listens.
         let want = to("127.0.0.1:9".parse().expect("valid"), 500, 100, Framing::Datagram);
         let granted = connection.open_channel(&want).expect("room");
         let (Side { end: mut puts, doorbell: bell, .. }, ..) = stranger(&mut connection, &granted);
@@ -284,13 +288,13 @@ fn a_client_that_scribbles_over_its_queue_ends_its_own_channel() {
             if let Ok(Some(slot)) = puts.claim() {
                 let memory = slot.memory().words();
                 let at = match rng.random_range(0..3) {
-                    // Indices, descriptors, anything.
+                    // Indices, descriptors, or anything.
                     0 => rng.random_range(0..32),
                     1 => rng.random_range(512..544),
                     _ => rng.random_range(0..memory.len()),
                 };
                 memory[at].store(word, Ordering::Relaxed);
-                // With one CPU the server reads now, before what follows writes over it.
+                // With one CPU the server reads now, before the next writes.
                 let _ = bell.ring();
                 slot.push(100, 0);
                 let _ = puts.publish();
@@ -303,7 +307,7 @@ fn a_client_that_scribbles_over_its_queue_ends_its_own_channel() {
                 assert_eq!(number_of(&buffer[..bytes]), number);
             }
         }
-        // Not all that it can write is impossible.
+        // Not everything that it can write is invalid.
         let _ = connection.events(|_, event| {
             ended += u32::from(matches!(event, Event::ChannelEnded { .. }));
         });
@@ -328,8 +332,8 @@ fn a_bell_that_rings_for_nothing_keeps_nobody_from_sending() {
     let (_honest, mut sending) =
         open_sending(&mut connection, &to(address, 500, 1_000, Framing::Datagram));
     let mut buffer = [0; 2_000];
-    // Rings that come together count as one, and of a bell that is full nobody hears: then it costs
-    // nothing either.
+    // Rings that come together count as one, and a ring on a full bell is not noticed: then it
+    // costs nothing either.
     for number in 0..200 {
         for _ in 0..100 {
             let _ = bell.ring();
@@ -347,7 +351,7 @@ fn a_bell_that_rings_for_nothing_keeps_nobody_from_sending() {
         .expect("a broker");
 }
 
-/// A client that waits for nothing and never reads: its own messages are lost, and those are counted.
+/// A client that never waits and never reads loses its own messages, and they are counted.
 #[test]
 fn a_client_that_never_reads_loses_its_own_messages() {
     let Some(_alone) = alone() else { return };

@@ -1,4 +1,4 @@
-//! What the verdict says when nobody looked after the messages.
+//! The verdict on messages that were not checked while a process stood still.
 
 use punctual_channel::client::Sending;
 use punctual_linux::clock;
@@ -19,8 +19,8 @@ fn comes(socket: &std::net::UdpSocket, number: u32) {
     assert_eq!(number_of(&buffer[..bytes]), number);
 }
 
-/// Sends a message and returns whether the promise was kept: a busy host may be late by itself, which says nothing
-/// about what is tried here.
+/// Sends a message and returns whether the promise was kept. A busy host may be late by itself,
+/// which does not matter to these tests.
 fn is_kept(broker: &Broker<'_>, sending: &mut Sending, socket: &std::net::UdpSocket) -> bool {
     sending.send(&numbered(0, 500)).expect("a server");
     comes(socket, 0);
@@ -34,7 +34,7 @@ fn is_kept(broker: &Broker<'_>, sending: &mut Sending, socket: &std::net::UdpSoc
     kept
 }
 
-/// The thread that sends stands still, and the broker around it does not.
+/// The sending thread stands still, but the broker around it does not.
 #[test]
 fn a_sender_that_stands_still_has_not_looked() {
     let Some(_alone) = alone() else { return };
@@ -61,12 +61,13 @@ fn a_sender_that_stands_still_has_not_looked() {
     assert!(not_looked(), "it goes on: {:?}", broker.channel(&granted));
     drop(held);
     comes(&socket, 1);
-    // Now the books know.
+    // Now the counters show it.
     let late = || broker.channel(&granted).verdict.starts_with("broken: 1 of 2 messages late");
     assert!(live::eventually(late), "{:?}", broker.channel(&granted));
 }
 
-/// While all of the broker stands still nobody can ask it; what it says afterwards is not that all was kept.
+/// While all of the broker stands still it cannot answer; afterwards it does not claim that all
+/// promises were kept.
 #[test]
 fn a_broker_that_stood_still_says_what_was_late() {
     let Some(_alone) = alone() else { return };
@@ -87,7 +88,7 @@ fn a_broker_that_stood_still_says_what_was_late() {
     assert!(live::eventually(late), "{:?}", broker.channel(&granted));
 }
 
-/// The time in which there was no broker counts against its successor, in which the verdict begins anew.
+/// The time without a broker counts against its successor, whose verdict begins anew.
 #[test]
 fn a_broker_that_died_shows_in_the_verdict_of_the_next() {
     let Some(_alone) = alone() else { return };

@@ -1,8 +1,8 @@
-//! Channels through a running broker, over loopback: messages arrive, what is lost is counted, and
-//! nobody who cheats, dies or comes back costs another anything.
+//! Channels through a running broker, over loopback: messages arrive, losses are counted, and a
+//! client that cheats, dies or comes back costs no other client anything.
 //!
-//! They check what arrives and who holds what, never how fast. Without root's rights they say so and
-//! check nothing.
+//! The tests check which messages arrive and which process holds what, never how fast. Without root
+//! privileges they print that and check nothing.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 mod awake;

@@ -1,4 +1,5 @@
-//! Thousands of channels on one server: they open, each carries a message, and all is given back.
+//! Thousands of channels on one server: each is opened and carries a message, and everything is
+//! given back.
 
 use std::path::Path;
 
@@ -12,11 +13,11 @@ use system_tests::live;
 
 use crate::host::{Broker, alone, arrivals, listener, number_of, numbered, open_sending};
 
-/// Where there are descriptors enough.
+/// The number of channels where there are enough descriptors.
 const MANY: u64 = 10_000;
 
-/// Of a channel at the server, which has more of it than the client: a bell, a doorbell, a socket,
-/// and what holds its pages.
+/// The descriptors of a channel at the server, which has more of them than the client: a bell, a
+/// doorbell, a socket, and the descriptor that holds its pages.
 const DESCRIPTORS: u64 = 4;
 const OF_SERVER: usize = DESCRIPTORS as usize;
 
@@ -36,11 +37,12 @@ const CONFIG: &str = r#"
     allow = ["channels"]
 "#;
 
-/// What this process may open, put back when dropped. A server inherits what holds at its start.
+/// The descriptor limit of this process, restored when dropped. A server inherits the limit at its
+/// start.
 struct Descriptors(Rlimit);
 
 impl Descriptors {
-    /// As many as the kernel allows without privilege.
+    /// Raises the limit as far as the kernel allows without privilege.
     fn raise() -> Self {
         let before = getrlimit(Resource::Nofile);
         let most = Rlimit { current: before.maximum, maximum: before.maximum };
@@ -48,7 +50,7 @@ impl Descriptors {
         Self(before)
     }
 
-    /// Channels for which there is room, beside what else is open.
+    /// Returns how many channels fit beside the other open files.
     fn channels(&self) -> u64 {
         let room = self.0.maximum.map_or(u64::MAX, |most| most.saturating_sub(500));
         (room / DESCRIPTORS).min(MANY)
@@ -67,8 +69,8 @@ fn thousands_of_channels_carry_a_message_each() {
     let descriptors = Descriptors::raise();
     let many = descriptors.channels();
     println!("{many} channels of {MANY}");
-    // As /run, where a server's ledger is: on a disk each admission would wait for that. An error says
-    // that it was chosen already.
+    // In memory like /run, where a server's ledger is: on a disk each admission would wait for the
+    // disk. An error means that the place was chosen already.
     if Path::new("/dev/shm").is_dir() {
         let _ = tempfile::env::override_temp_dir(Path::new("/dev/shm"));
     }
@@ -88,7 +90,7 @@ fn thousands_of_channels_carry_a_message_each() {
     assert_eq!(u64::from(totals.channels), many);
     let mut came = vec![0; open.len()];
     let mut buffer = [0; 100];
-    // No more on the way than a socket keeps.
+    // No more messages in transit than a socket buffers.
     for (at, some) in open.chunks_mut(50).enumerate() {
         for (number, (_, sending)) in some.iter_mut().enumerate() {
             sending.send(&numbered((at * 50 + number) as u32, 64)).expect("a server");
@@ -105,8 +107,8 @@ fn thousands_of_channels_carry_a_message_each() {
     }
     drop(connection);
     let left = || (broker.descriptors(), broker.mappings());
-    // Thousands take a while: it is enough that there are ever fewer. To look is to stop the broker's
-    // memory for a moment (proc(5), maps), so not all the time.
+    // Thousands take a while: it is enough that the number keeps falling. A check stops the
+    // broker's memory for a moment (proc(5), maps), so it is not made all the time.
     let (mut last, mut until) = (left(), clock::now() + live::PATIENCE);
     while last.0 > nothing + 4 || last.1 > mapped + 64 {
         assert!(clock::now() < until, "{last:?}, and there were {nothing} and {mapped}");

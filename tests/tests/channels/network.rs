@@ -1,4 +1,4 @@
-//! A network that changes under a channel: between two namespaces.
+//! A network between two namespaces changes under a channel.
 
 use std::net::UdpSocket;
 use std::time::Duration as Time;
@@ -10,8 +10,8 @@ use system_tests::network::{Network, higher, lower};
 
 use crate::host::{Broker, CONFIG, alone, number_of, numbered, open_sending, to};
 
-/// Messages go from the broker's node to the other one. While something is wrong they are lost, and
-/// counted; when it is right again they arrive, without anybody opening anything anew.
+/// Sends messages from the broker's node to the other one. During a fault they are lost, and
+/// counted; when it is repaired they arrive again, without reopening anything.
 fn through(v6: bool, wrong: impl Fn(&Network, bool)) {
     let Some(_alone) = alone() else { return };
     let Some(network) = Network::line(2) else { return };

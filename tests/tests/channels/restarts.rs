@@ -1,4 +1,4 @@
-//! A server that is killed and started again, under load.
+//! A server that is killed and restarted under load.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration as Time;
@@ -9,8 +9,8 @@ use system_tests::live;
 
 use crate::host::{Broker, CONFIG, alone, listener, number_of, numbered, open_sending, to};
 
-/// At most the message that was being handed over comes twice, and none is missing: each is in the
-/// client's queue until it was handed over.
+/// At most the message that was being handed over arrives twice, and none is missing: each stays in
+/// the client's queue until it has been handed over.
 #[test]
 fn a_server_that_is_killed_under_load_is_followed_by_one_that_goes_on() {
     let Some(_alone) = alone() else { return };
@@ -51,7 +51,7 @@ fn a_server_that_is_killed_under_load_is_followed_by_one_that_goes_on() {
                 number += 1;
             }
             broker.kill();
-            // Into the queue, as far as there is room, until it is heard that nobody is there.
+            // Fills the queue until the client learns that the server is gone.
             while let Ok(()) = sending.try_send(&numbered(number, 200)) {
                 number += 1;
             }
@@ -79,7 +79,8 @@ fn a_client_that_does_not_come_back_loses_its_channel() {
     let (mut granted, _sending) = open_sending(&mut connection, &want);
     broker.kill();
     broker.restart();
-    // Whoever looks is of the same process as the client, and so there for a moment each time.
+    // The process that checks is the client's own, so the server appears there for a moment each
+    // time.
     let gone = || {
         std::thread::sleep(Time::from_secs(1));
         broker.channels().channels.is_empty()

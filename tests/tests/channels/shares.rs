@@ -1,4 +1,5 @@
-//! Nobody sends more than the contract or the share: not by credits, and not by closing and opening again.
+//! No client sends more than its contract or share: not by credits, and not by closing and opening
+//! again.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,8 @@ use system_tests::live;
 
 use crate::host::{Broker, CONFIG, alone, arrivals, listener, numbered, open_sending, to};
 
-/// Far beyond its contract, either way: what is lost is told, what waits is sent.
+/// A client sends far beyond its contract: under either rule for early messages, lost ones are
+/// reported and waiting ones are sent.
 #[test]
 fn a_channel_is_policed_by_the_credits_that_it_chose() {
     let Some(_alone) = alone() else { return };
@@ -32,7 +34,8 @@ fn a_channel_is_policed_by_the_credits_that_it_chose() {
         assert!(live::eventually(|| seen().offered == 500), "{:?}", seen());
         let whole = || seen().done + seen().lost.iter().map(|(_, count)| count).sum::<u64>() == 500;
         assert!(live::eventually(whole), "{:?}", seen());
-        // Two in each interval of two milliseconds, the one that it ends in and the one before among them.
+        // Two in each interval of two milliseconds, including the interval in which it ends and the
+        // one before.
         let most = 2 * ((clock::now() - began).as_nanos() / 2_000_000 + 2);
         let counts = seen();
         assert!(counts.done <= most, "{counts:?} in {}", clock::now() - began);
@@ -45,7 +48,8 @@ fn a_channel_is_policed_by_the_credits_that_it_chose() {
     }
 }
 
-/// A channel of best effort, closed when its message has left and opened again, sends as one that stays.
+/// A best-effort channel that is closed when its message has left and opened again sends no more
+/// than one that stays open.
 #[test]
 fn best_effort_gets_no_more_by_opening_again() {
     let Some(_alone) = alone() else { return };
@@ -54,7 +58,7 @@ fn best_effort_gets_no_more_by_opening_again() {
     let (_socket, address) = listener();
     let want = WantedChannel {
         delay_bound: None,
-        // A message in three seconds at most.
+        // One message in three seconds at most.
         ..WantedChannel::sending("plain", arrivals(200, 3_000_000, 1), None, address)
     };
     let books = || broker.channels().totals.expect("channels").channels;
@@ -67,14 +71,15 @@ fn best_effort_gets_no_more_by_opening_again() {
         connection.release_channel(granted).expect("ours");
         assert!(live::eventually(|| broker.channels().channels.is_empty()), "it is closed");
     }
-    // They have their places in the books, and in their user's quota, until the next ones would be due.
+    // The channels stay accounted for, also in their user's quota, until their next messages would
+    // be due.
     let kept = books();
     let in_time = clock::now() - began < Duration::from_secs(3);
     assert!(kept == 3 || !in_time, "{kept} channels");
     assert!(live::eventually(|| books() == 0), "{} channels", books());
 }
 
-/// What strangers send to this host must not delay what was promised: admission counts on it.
+/// Traffic from strangers must not delay guaranteed messages: admission relies on it.
 #[test]
 fn the_thread_that_receives_is_below_the_one_that_sends() {
     let Some(_alone) = alone() else { return };

@@ -1,4 +1,4 @@
-//! A scenario on the simulator.
+//! Runs a scenario on the simulator.
 
 use punctual_model::{Duration, Handler, Instant, Service};
 use punctual_sim::cpu::{Cpu, Supply};

@@ -1,4 +1,4 @@
-//! A scenario on this kernel.
+//! Runs a scenario on this kernel.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Handler, HostProfile, Instant};
@@ -7,8 +7,8 @@ use punctual_trace::Event;
 
 use crate::scenario::{Order, Scenario, Step, best_effort};
 
-/// Its iterations take their time asleep: the order of decisions is what counts, and others use this
-/// host.
+/// A handler whose iterations sleep for their time: only the order of decisions matters, and the
+/// host is shared.
 struct Stepper {
     step: Step,
     unit: Duration,

@@ -1,7 +1,8 @@
-//! One table of scenarios, on the simulator and on this kernel: the same decisions in the same order.
+//! Runs one table of scenarios on the simulator and on this kernel, and expects the same decisions
+//! in the same order.
 //!
-//! The two drivers share the policies and no line of their loops. Compared is what happened to which
-//! job, not when. `timetable` does the same for the dispatcher of reservations.
+//! The two drivers share the policies but no line of their loops. The comparison covers what
+//! happened to which job, not when. `timetable` does the same for the dispatcher of reservations.
 
 mod in_virtual_time;
 mod live;
@@ -16,8 +17,8 @@ use punctual_trace::{Event, Kind};
 
 use scenario::{SCENARIOS, Scenario};
 
-/// A host that stalls for a few units decides rightly what it decides then, and differently. So a
-/// scenario that differs is stretched; the slowest counts.
+/// The lengths of a unit to try. If the host stalls for a few units, the decisions are right but
+/// different, so a scenario that differs is run again with longer units; the longest counts.
 const UNITS_MS: [u64; 3] = [3, 12, 40];
 
 type Decision = (u32, u64, Kind);

@@ -1,14 +1,14 @@
-//! The scenarios: what there is, what happens to it, and nothing about who runs it.
+//! The scenarios, independent of what runs them.
 //!
-//! Times are in units. Releases, ends of iterations and orders lie several units apart, so that the
-//! order of decisions does not hang on a delay of less than that. A guard that is always woken late
-//! gives an iteration its time four times before it contains it (`turning/suspect.rs`): so much lies
-//! between a containment and whatever is next.
+//! Times are in units. Releases, ends of iterations and commands lie several units apart, so that
+//! the order of decisions does not depend on a smaller delay. A guard that is always woken late
+//! gives an iteration its time four times before it contains it (`turning/suspect.rs`): a
+//! containment and the next event are at least that far apart.
 
 use punctual_model::{BestEffort, BestEffortSpec, Duration, Overrun, Service, Upcall, UpcallSpec};
 
-/// A handler by the course of its iterations: what each takes and how many PDUs it processes. The
-/// last stands for all that follow.
+/// A handler described by its iterations: the time of each and the number of PDUs it processes. The
+/// last pair repeats.
 pub(crate) type Course = &'static [(u64, u32)];
 
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub(crate) struct Job {
     pub(crate) period: u64,
     pub(crate) batch: u32,
     pub(crate) quantum: u32,
-    /// Units that a PDU is promised to take; zero for hardly anything.
+    /// The promised units for a PDU; zero means nearly nothing.
     pub(crate) promised: u64,
     pub(crate) overrun: Overrun,
     pub(crate) first_release: u64,
@@ -29,9 +29,10 @@ pub(crate) enum Order {
     Suspend(u32),
     Resume(u32),
     Close(u32),
-    /// To this period; everything else stays.
+    /// A change to this period; everything else stays.
     Change(u32, u64),
-    /// A quantum of one PDU of one unit, asked again after so long, with this course.
+    /// A best-effort handler with a quantum of one PDU of one unit, called again after `poll`
+    /// units, with this course.
     BestEffort {
         poll: u64,
         course: Course,
@@ -42,13 +43,13 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) jobs: &'static [Job],
     pub(crate) orders: &'static [(u64, Order)],
-    /// Grace of containment, and how often until an upcall is closed.
+    /// The grace of containment, and the number of containments after which an upcall is closed.
     pub(crate) containment: Option<(u64, u32)>,
-    /// When nothing has happened for several units.
+    /// The end, after several units without events.
     pub(crate) until: u64,
 }
 
-/// One PDU a job, of these units each.
+/// Returns a job of one PDU, of this many units each time.
 const fn job(period: u64, course: Course) -> Job {
     let (overrun, first_release) = (Overrun::CatchUp, 0);
     Job { period, batch: 1, quantum: 1, promised: 0, overrun, first_release, course }
@@ -207,7 +208,7 @@ pub(crate) fn best_effort(poll: u64, unit: Duration) -> BestEffort {
     .expect("a valid scenario")
 }
 
-/// Where a course stands.
+/// A position in a course.
 pub(crate) struct Step {
     course: Course,
     next: usize,
@@ -218,7 +219,7 @@ impl Step {
         Self { course, next: 0 }
     }
 
-    /// What the next iteration takes, in units, and how many PDUs it processes.
+    /// Returns the length of the next iteration, in units, and the number of PDUs it processes.
     pub(crate) fn take(&mut self) -> (u64, u32) {
         let step = self.course[self.next.min(self.course.len() - 1)];
         self.next += 1;

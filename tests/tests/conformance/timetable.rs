@@ -1,5 +1,6 @@
-//! The timetable's dispatcher: owners join and leave on this kernel, and each table that its dispatcher was handed is
-//! followed in virtual time from the same instant on. Compared is whose slot began and ended, not how late.
+//! The timetable's dispatcher: owners join and leave on this kernel, and each table that the
+//! dispatcher received is followed in virtual time from the same instant on. The comparison covers
+//! whose slot began and ended, not how late.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Sender};
@@ -17,10 +18,10 @@ use system_tests::live::eventually;
 
 use crate::UNITS_MS;
 
-/// Of an owner, by its number in events: whether its slot begins; else it ends.
+/// An owner by its number in events, and whether its slot begins (`true`) or ends.
 type Decision = (u32, bool);
 
-/// A thread that does nothing, until this is dropped.
+/// A thread that does nothing until this value is dropped.
 struct Idle {
     tid: Tid,
     rest: Option<(Sender<()>, JoinHandle<()>)>,
@@ -32,7 +33,7 @@ impl Idle {
         let (wake, woken) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             tell.send(thread::current()).expect("is waited for");
-            // Ends with an error, when nobody is left who could send.
+            // Ends with an error when the sender is dropped.
             let _ = woken.recv();
         });
         Self { tid: told.recv().expect("starts"), rest: Some((wake, thread)) }
@@ -49,18 +50,18 @@ impl Drop for Idle {
     }
 }
 
-/// Who was given slots.
+/// An owner of slots.
 struct Owner {
-    /// Its number in events.
+    /// The owner's number in events.
     task: u32,
-    /// Its number in the tables.
+    /// The owner's number in the tables.
     name: u32,
     since: Instant,
-    /// When it left.
+    /// When the owner left.
     until: Instant,
 }
 
-/// One CPU's dispatcher, and what it was told.
+/// One CPU's dispatcher, and the tables that it received.
 struct Driven {
     reservations: Reservations,
     cpu: usize,
@@ -70,7 +71,8 @@ struct Driven {
 }
 
 impl Driven {
-    /// `budget` units every `period` units for a thread, `None` where another program follows a timetable there.
+    /// Gives a thread `budget` units every `period` units. Returns `None` if another program
+    /// follows a timetable on that CPU.
     fn join(&mut self, budget: u64, period: u64) -> Option<(Held, Idle)> {
         let budget = (self.unit * budget).as_full_service();
         let asked = Reservation::new(budget, self.unit * period).expect("valid");
@@ -88,7 +90,7 @@ impl Driven {
         Some((held, idle))
     }
 
-    /// Lets go of an owner.
+    /// Removes an owner.
     fn leave(&mut self, (held, _idle): (Held, Idle)) {
         let task = held.task();
         let leaver = self.owners.iter_mut().find(|owner| owner.task == task).expect("joined");
@@ -97,13 +99,14 @@ impl Driven {
         self.handed_over();
     }
 
-    /// Keeps the table that was handed over just now.
+    /// Records the table that was just handed over.
     fn handed_over(&mut self) -> &Turns {
         self.tables.push(self.reservations.timetable(self.cpu).expect("something is reserved"));
         &self.tables.last().expect("just kept").1
     }
 
-    /// Sleeps for so many units or longer, into the middle of half a unit without a slot: nothing changes about then.
+    /// Sleeps for `units` units or longer, into the middle of half a unit without a slot, so that
+    /// nothing changes about then.
     fn sleep(&self, units: u64) -> Instant {
         let (from, turns) = self.tables.last().expect("something is reserved");
         let mut now = clock::now().max(*from) + self.unit * units;
@@ -118,7 +121,7 @@ impl Driven {
         }
     }
 
-    /// What virtual time decides before `end`.
+    /// Returns the decisions in virtual time before `end`.
     fn simulated(&self, end: Instant) -> Vec<Decision> {
         let mut decided: Vec<(Instant, Decision)> = Vec::new();
         for owner in &self.owners {
@@ -142,7 +145,8 @@ impl Driven {
     }
 }
 
-/// What the dispatcher did. A slot that spans two periods of its reservation is told of once in each.
+/// Returns the decisions of the dispatcher. A slot that spans two periods of its reservation
+/// appears once in each.
 fn decisions(events: &[Event]) -> Vec<Decision> {
     let mut in_slot = BTreeSet::new();
     let decision = |event: &Event| {
@@ -156,7 +160,8 @@ fn decisions(events: &[Event]) -> Vec<Decision> {
     events.iter().filter_map(decision).collect()
 }
 
-/// What was decided live, and in virtual time. `None` where another program follows a timetable on that CPU.
+/// Returns the live decisions and those in virtual time, or `None` if another program follows a
+/// timetable on that CPU.
 fn run(settings: &Settings, unit: Duration) -> Option<[Vec<Decision>; 2]> {
     let reservations = Reservations::with(settings.clone()).expect("forks");
     let (tables, owners) = (Vec::new(), Vec::new());
@@ -168,7 +173,7 @@ fn run(settings: &Settings, unit: Duration) -> Option<[Vec<Decision>; 2]> {
     driven.sleep(20);
     driven.leave(second);
     driven.sleep(10);
-    // Another period: a table built afresh.
+    // Another period, so that the table is rebuilt.
     let _fourth = driven.join(3, 15)?;
     let end = driven.sleep(30);
     let mut events: Vec<Event> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a client still holds of its channel must not reach the thread that carries other channels.
+//! Whatever a client does to its channel must not reach the thread that carries other channels.
 
 use punctual_linux::clock;
 use punctual_linux::process::Signal;
@@ -16,12 +16,13 @@ fn sleep_ms(ms: u64) {
     clock::sleep(Duration::from_millis(ms));
 }
 
-/// Everything arrived, in order, and nobody says that the promise was kept if it was not.
+/// Checks that everything arrived in order, and that the verdict does not claim a broken promise
+/// was kept.
 fn is_whole_and_judged(sent: &Sent) {
     assert_eq!((&sent.problems, sent.disordered), (&Vec::new(), 0), "{sent:?}");
     assert_eq!(sent.arrived, sent.sent, "{sent:?}");
     let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
-    // And more: the sender may be held up between its stamp and its message.
+    // With a margin: the sender may be held up between its stamp and its message.
     if sent.delay_ms > bound_ms + 1_000 {
         assert!(sent.verdict.starts_with("broken"), "late, and said to be kept: {sent:?}");
     }

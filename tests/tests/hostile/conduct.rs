@@ -1,4 +1,4 @@
-//! Clients that take what they have no right to any more.
+//! Clients that use what they are no longer entitled to.
 
 use system_tests::hostile::broker::{Broker, CONFIG};
 use system_tests::hostile::person::{FIRST_USER, Person};
@@ -6,16 +6,16 @@ use system_tests::live;
 
 use crate::alone;
 
-/// What is granted, in parts per million of a CPU.
+/// The granted share, in parts per million of a CPU.
 const GRANTED_PPM: u64 = 75_000;
 
 const SECONDS: u64 = 14;
 
-/// What three windows of overuse in a row come to before a grant is revoked, and as much again while the
-/// broker comes late on a busy host.
+/// The debt after three windows of overuse in a row, at which a grant is revoked, and as much again
+/// because the broker comes late on a busy host.
 const DEBT_MS: u64 = 4_500;
 
-/// However the excess is spread over windows.
+/// The distribution of the excess over windows does not matter.
 #[test]
 fn rest_in_every_third_window_does_not_pay_for_overuse_in_the_two_before() {
     let Some(_alone) = alone() else { return };
@@ -30,7 +30,7 @@ fn rest_in_every_third_window_does_not_pay_for_overuse_in_the_two_before() {
     assert!(used_ms < granted_ms + DEBT_MS, "{used_ms} ms of {granted_ms} ms");
 }
 
-/// The thread stands in SCHED_DEADLINE when upcalls are asked for it, which the kernel refuses.
+/// The thread is in SCHED_DEADLINE when upcalls are requested for it, which the kernel refuses.
 #[test]
 fn a_thread_that_stays_in_a_reservation_that_ended_takes_nothing_from_others_for_ever() {
     let Some(_alone) = alone() else { return };

@@ -1,4 +1,5 @@
-//! Processes that are cut at a few of their system calls; `cuts` does it at all of them (docs/machines.md).
+//! Processes that are cut at a few of their system calls; `cuts` cuts at all of them
+//! (docs/machines.md).
 
 use system_tests::hostile::cuts::{Action, Scenario, Sweep, Swept, Victim};
 
@@ -22,7 +23,8 @@ fn a_broker_whose_disk_was_full_grants_again() {
     is_in_order(Scenario::Upcalls, Victim::Broker, Action::Full, 4, 3);
 }
 
-/// Its database does not bear a disk that is full in the middle of a commit: docs/dependencies.md.
+/// The broker's database cannot handle a disk that fills up in the middle of a commit:
+/// docs/dependencies.md.
 #[test]
 fn a_broker_whose_disk_is_full_when_it_starts_loses_no_grant() {
     is_in_order(Scenario::Recovery, Victim::Broker, Action::Full, 2, 4);
@@ -48,7 +50,7 @@ fn a_broker_killed_between_two_instructions_loses_no_message() {
     is_in_order(Scenario::Message, Victim::Broker, Action::KillAtInstruction, 4_001, 3);
 }
 
-/// Else every scenario that its victim lived through would say that it broke something.
+/// Otherwise every scenario that its victim survived would be reported as broken.
 #[test]
 fn who_executes_fewer_instructions_than_those_before_the_cut_goes_on() {
     let Some(_alone) = alone() else { return };

@@ -12,7 +12,7 @@ use crate::alone;
 /// Longer than an answer takes on a busy host, and far shorter than [`LINGER`]: half of it.
 const MOST_MS: u64 = 4_000;
 
-/// As on a kernel before Linux 6.16, where a client can make any socket take a file.
+/// Checks this as on a kernel before Linux 6.16, where a client can make any socket receive a file.
 fn answers_while_a_file_lingers(carriage: &str) {
     let Some(_alone) = alone() else { return };
     let handed = answers_while(carriage, &Broker::start_as_before_refusals(CONFIG));
@@ -26,7 +26,7 @@ fn where_a_socket_can_refuse_files_it_does() {
     assert!(["handed over", "refused"].contains(&&*handed), "{handed}");
 }
 
-/// Returns what became of the file.
+/// Returns the fate of the file.
 fn answers_while(carriage: &str, broker: &Broker) -> String {
     let victim = Asker::start(FIRST_USER + 1, &broker.socket());
     let mut attacker = Person::start(FIRST_USER, "attacker", &broker.socket());

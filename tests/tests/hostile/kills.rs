@@ -1,4 +1,4 @@
-//! kill -9, a few times each; `make soak-kills` does it a thousand times.
+//! Kills each kind of process with SIGKILL a few times; `make soak-kills` does it a thousand times.
 
 use system_tests::hostile::kills::{self, Outcome, Victim};
 

@@ -1,4 +1,4 @@
-//! What a client can make the broker write must be bounded.
+//! The amount that a client can make the broker log must be bounded.
 
 use system_tests::hostile::broker::{Broker, CONFIG};
 use system_tests::hostile::person::{FIRST_USER, Person};
@@ -7,7 +7,7 @@ use crate::alone;
 
 const SECONDS: u64 = 4;
 
-/// Lines that one client may cause in a second, generously.
+/// A generous bound on the lines that one client may cause in a second.
 const LINES_A_SECOND: usize = 100;
 
 #[test]

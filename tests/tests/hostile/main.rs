@@ -1,8 +1,8 @@
 //! Hostile clients against a live broker, each a process of an ordinary user.
 //!
-//! Without root's rights the tests say so and check nothing. They check that others are served, within
-//! bounds that only a client that holds them up exceeds; `make soak` checks how fast
-//! (docs/hostile.md).
+//! Without root privileges the tests print that and check nothing. They check that other clients
+//! are served, within bounds that are exceeded only if a client holds them up; `make soak` checks
+//! how fast (docs/hostile.md).
 
 mod channels;
 mod conduct;
@@ -17,16 +17,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use system_tests::hostile;
 
-/// One at a time: they share the kernel's bandwidth.
+/// Serialises the tests: they share the kernel's bandwidth.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Keeps other tests away; `None` where this host lets no broker run.
+/// Keeps other tests out. Returns `None` if this host cannot run a broker.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     hostile::possible().then_some(guard)
 }
 
-/// Not a test: what the other processes do.
+/// Is no test: runs the role of another process.
 #[test]
 fn other_process() {
     hostile::play();

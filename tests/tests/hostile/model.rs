@@ -1,4 +1,4 @@
-//! Drawn attacks, a few seeds (`tests/src/hostile/model`).
+//! Drawn attacks with a few seeds (`tests/src/hostile/model`).
 
 use punctual_model::Duration;
 use system_tests::hostile::broker::{Broker, CONFIG};
@@ -6,7 +6,8 @@ use system_tests::hostile::model::{Bounds, Round};
 
 use crate::alone;
 
-/// `HOSTILE_SEED` replays one seed, and `HOSTILE_WITHOUT` leaves out kinds of action.
+/// Returns the seeds. `HOSTILE_SEED` replays one seed, and `HOSTILE_WITHOUT` leaves out kinds of
+/// action.
 fn seeds() -> Vec<u64> {
     match std::env::var("HOSTILE_SEED").map(|text| text.parse()) {
         Ok(seed) => vec![seed.expect("HOSTILE_SEED is a number")],

@@ -1,4 +1,4 @@
-//! One person is one user, by whatever ids the host lets that person run programs.
+//! One person counts as one user, whatever user ids the host lets that person use.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use system_tests::hostile::person::{FIRST_USER, Person, SUBORDINATE, as_role, pr
 
 use crate::alone;
 
-/// As many programs as would each get the whole quota.
+/// Enough programs to matter if each got the whole quota.
 const PROGRAMS: u32 = 10;
 
 /// A person owns programs of its subordinate users: made in a user namespace, with the set-user-ID bit, and
@@ -35,7 +35,7 @@ fn programs_of_subordinate_users_count_as_their_owner() {
     assert!(sum <= QUOTA_PPM, "one person holds {sum} ppm of {QUOTA_PPM}: {held:?}");
 }
 
-/// The person executes a program of its subordinate user, which then is that user alone.
+/// Executes a program of the person's subordinate user, which then is that user alone.
 fn as_subordinate(program: &std::path::Path, uid: u32, broker: &Broker) -> Person {
     use std::os::unix::process::CommandExt as _;
     let id = uid.to_string();

@@ -1,4 +1,4 @@
-//! Every datagram that was not kept is counted, and a filter discards what it says and nothing else.
+//! Every discarded datagram is counted, and a filter discards exactly what it specifies.
 
 use punctual_linux::net::filter::{Filter, Flow, PayloadByte, Verdict};
 use punctual_linux::net::{Outgoing, Place, Setup, UdpSocket};
@@ -26,7 +26,7 @@ fn what_is_sent_is_received_or_counted() {
         let dropped = pair.receiver.drops().expect("Linux 4.12");
         assert!(all, "{received} received and {dropped} dropped");
         assert!(dropped > 0, "the buffer holds them all");
-        // The next arrival tells the same.
+        // The next arrival reports the same count.
         pair.send(&[1]);
         assert!(eventually(|| {
             pair.receiver.receive(&mut pair.inbox).expect("received");

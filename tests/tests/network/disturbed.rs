@@ -11,7 +11,8 @@ use system_tests::network::{Network, higher, lower};
 
 use crate::pair::{Pair, for_each_family};
 
-/// The fault that a datagram of `bytes` meets; the pending error that tells of it first is taken.
+/// Returns the fault of a datagram of `bytes`. The pending error that reports the fault first is
+/// consumed.
 fn fault(pair: &Pair) -> Fault {
     match pair.notice() {
         Notice::Fault(fault) => fault,
@@ -19,8 +20,8 @@ fn fault(pair: &Pair) -> Fault {
     }
 }
 
-/// What comes back of a datagram that nobody takes. A kernel says so only so often, whoever asked
-/// before (icmp_msgs_per_sec, ip-sysctl.rst): it is asked again.
+/// Returns the fault of a datagram to a closed port. A kernel limits how often it reports that to
+/// all senders together (icmp_msgs_per_sec, ip-sysctl.rst), so this tries again.
 fn refused(pair: &Pair) -> Fault {
     let (mut found, mut next) = (None, Instant::ZERO);
     let came = eventually(|| {
@@ -89,14 +90,14 @@ fn nobody_listens_and_then_somebody_does() {
     for_each_family(|mut pair, v6| {
         let there = pair.receiver.local_address().expect("bound");
         let node = pair.network.node(1);
-        // Its place is taken by nothing.
+        // Nothing takes its place.
         pair.receiver =
             node.run(|| UdpSocket::open(&Setup::at(higher(0).port(v6, 0)))).expect("opens");
         let gone = refused(&pair);
         assert_eq!((gone.kind, gone.to), (FaultKind::PortUnreachable, Some(there)));
         assert_eq!(gone.by, Some(higher(0).address(v6)));
         pair.receiver = node.run(|| UdpSocket::open(&Setup::at(there))).expect("opens");
-        // Reading the notice took the pending error with it.
+        // Reading the notice also consumed the pending error.
         assert_eq!(try_send(&pair, 1), Ok(()));
         pair.receive(1);
         assert_eq!(pair.sender.take_notice(), Ok(None));
@@ -123,7 +124,7 @@ fn a_link_goes_down_and_comes_up() {
                 "up {up}, carrier {carrier} is told"
             );
         };
-        // This end: sending fails.
+        // This end is down: sending fails.
         pair.network.set_up(here, false);
         seen(false, false);
         let refused = try_send(&pair, 1);
@@ -135,7 +136,7 @@ fn a_link_goes_down_and_comes_up() {
         seen(true, true);
         assert!(eventually(|| try_send(&pair, 2).is_ok()));
         pair.receive(1);
-        // The other end: datagrams vanish without an error, and the watch alone tells.
+        // The other end is down: datagrams vanish without an error, and only the watch reports it.
         pair.network.set_up(there, false);
         seen(true, false);
         pair.network.set_up(there, true);
@@ -185,7 +186,7 @@ fn what_cannot_be_opened_says_why() {
     let remote = higher(0).port(true, 9);
     let mixed = Setup { remote: Some(remote), ..Setup::at(ours) };
     assert_eq!(open(mixed), Some(OpenError::MixedFamilies { local: ours, remote }));
-    // Bound to an interface, it hears that one only.
+    // Bound to an interface, it receives from that one only.
     let listener = network.node(1).run(|| UdpSocket::open(&Setup::at(theirs).on("lo")));
     let listener = listener.expect("root may");
     let sender = network.node(0).run(|| UdpSocket::open(&Setup::to(theirs))).expect("opens");

@@ -1,4 +1,4 @@
-//! Sockets at work between network namespaces, over IPv4 and IPv6 alike.
+//! Sockets between network namespaces, over IPv4 and IPv6 alike.
 
 mod discarded;
 mod disturbed;

@@ -4,7 +4,7 @@ use punctual_linux::net::{Inbox, Notice, Outgoing, Place, Setup, UdpSocket};
 use system_tests::live::eventually;
 use system_tests::network::{End, Network, higher, lower};
 
-/// Two nodes, and on each a socket that knows the other.
+/// Two nodes, each with a socket that knows the address of the other.
 pub(crate) struct Pair {
     pub(crate) network: Network,
     pub(crate) sender: UdpSocket,
@@ -12,7 +12,7 @@ pub(crate) struct Pair {
     pub(crate) inbox: Inbox,
 }
 
-/// For IPv4 and IPv6, if this host has network namespaces.
+/// Runs a test for IPv4 and IPv6, if this host has network namespaces.
 pub(crate) fn for_each_family(mut test: impl FnMut(Pair, bool)) {
     for v6 in [false, true] {
         let Some(network) = Network::line(2) else { return };
@@ -21,7 +21,7 @@ pub(crate) fn for_each_family(mut test: impl FnMut(Pair, bool)) {
 }
 
 impl Pair {
-    /// From one end of the network to another, with the sender connected.
+    /// Makes a pair from one end of the network to another, with the sender connected.
     pub(crate) fn over(network: Network, from: End, to: End, v6: bool) -> Self {
         let receiver = bound(&network, to, v6);
         let to = receiver.local_address().expect("bound");
@@ -30,12 +30,12 @@ impl Pair {
         Self { network, sender, receiver, inbox: Inbox::new(64, 65_536) }
     }
 
-    /// Sends one datagram that must go.
+    /// Sends one datagram, which must leave.
     pub(crate) fn send(&self, payload: &[u8]) {
         self.sender.send(&Outgoing::new(&[Place::of(payload)])).expect("sent");
     }
 
-    /// Waits for this many datagrams; their payloads.
+    /// Waits for this many datagrams, and returns their payloads.
     pub(crate) fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut got = Vec::new();
         let whole = eventually(|| {
@@ -59,7 +59,7 @@ impl Pair {
     }
 }
 
-/// A socket at an end, at any port.
+/// Binds a socket at an end, at any port.
 pub(crate) fn bound(network: &Network, end: End, v6: bool) -> UdpSocket {
     let opened = network.node_of(end).run(|| UdpSocket::open(&Setup::at(end.port(v6, 0))));
     opened.expect("an address of ours")

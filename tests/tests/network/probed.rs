@@ -1,4 +1,4 @@
-//! Probes see what is there, and leave nothing behind.
+//! Probes detect the features of a host, and leave nothing behind.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ use system_tests::network::{Network, higher, lower};
 
 #[test]
 fn sockets_do_on_the_loopback_what_they_say() {
-    // A busy host may make a datagram late for one try.
+    // A busy host may make a datagram late for one attempt.
     let mut findings = Vec::new();
     let all_work = eventually(|| {
         findings = probe::sockets();
@@ -36,7 +36,8 @@ fn a_discipline_is_there_and_works_or_is_not_there() {
             .all(|&feature| matches!(of(&findings, feature), Seen::Works(_) | Seen::Missing(_)))
     });
     assert!(clear, "{findings:?}");
-    // Where fq is missing, the kernel accepts both options nevertheless, and that must show.
+    // Where fq is missing, the kernel accepts both options nevertheless; the probe must report that
+    // they are missing.
     for feature in [Feature::DepartureTimes, Feature::Pacing] {
         let seen = of(&findings, feature);
         assert!(matches!(seen, Seen::Works(_) | Seen::Ignored(_)), "{seen:?}");
@@ -90,7 +91,7 @@ fn an_interface_is_as_it_was_after_a_probe_of_its_driver() {
     assert_eq!(shown(), before);
     for Finding { feature, seen } in &findings {
         let fits = match feature {
-            // Memory of its own is nothing that veth shares with anybody.
+            // veth shares no memory of its own.
             Feature::AfXdpZeroCopy => matches!(seen, Seen::Missing(_)),
             _ => matches!(seen, Seen::Works(_) | Seen::Missing(_)),
         };

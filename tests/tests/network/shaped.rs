@@ -1,4 +1,5 @@
-//! Queueing disciplines under a socket: the link is as slow as they say, and classes go first.
+//! Queueing disciplines under a socket: they limit the rate of the link, and urgent classes go
+//! first.
 
 use punctual_linux::clock;
 use punctual_linux::net::route::{self, Discipline, DisciplineError};
@@ -9,10 +10,10 @@ use system_tests::network::lower;
 
 use crate::pair::{Pair, for_each_family};
 
-/// Bytes a second: 1,000 datagrams of 1,000 bytes take about a second.
+/// In bytes a second: 1,000 datagrams of 1,000 bytes take about a second.
 const RATE: u64 = 1_000_000;
 
-/// Sets it, or says why not.
+/// Sets the discipline, or prints why not.
 fn shaped(pair: &Pair, discipline: Discipline) -> bool {
     match pair.network.set_discipline(lower(0), discipline) {
         Ok(()) => true,
@@ -40,8 +41,8 @@ fn a_shaped_link_is_no_faster_than_its_rate() {
             }
             pair.receive(100);
             let took = clock::now().saturating_since(start);
-            // 100 packets of 1,000 bytes and more, less the two that may go at once. A clock that
-            // is read late can only add to it.
+            // 100 packets of 1,000 bytes and more, less the two that may go at once. Reading the
+            // clock late can only add to it.
             assert!(
                 took >= Duration::from_millis(95),
                 "{} let 98 kB pass in {took}",

@@ -1,4 +1,4 @@
-//! Stamps say when, on the clock that everything else uses.
+//! Timestamps of datagrams are on the clock that everything else uses.
 
 use punctual_linux::clock;
 use punctual_linux::net::{Notice, StampPlace, Stamps, WallOffset};
@@ -10,7 +10,7 @@ use crate::pair::for_each_family;
 fn a_datagram_is_stamped_where_it_is_queued_sent_and_received() {
     for_each_family(|mut pair, _| {
         pair.receiver.set_stamps(Stamps { receive: true, ..Stamps::default() }).expect("set");
-        // They are switched on in the background: the first datagrams may have none.
+        // They are enabled in the background: the first datagrams may have none.
         assert!(eventually(|| {
             pair.send(&[0]);
             pair.receive(1);

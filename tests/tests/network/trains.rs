@@ -1,4 +1,4 @@
-//! Trains and batches arrive whole, in order and apart.
+//! Trains and batches arrive whole, in order and separately.
 
 use std::num::NonZeroU16;
 
@@ -10,7 +10,7 @@ use system_tests::network::higher;
 
 use crate::pair::for_each_family;
 
-/// `bytes` that tell where they are.
+/// Returns `bytes` bytes, each of which encodes its position.
 fn payload(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 7) as u8).collect()
 }
@@ -57,7 +57,7 @@ fn trains_that_no_kernel_takes_are_refused_with_numbers() {
         assert_eq!(train(650, 10), Err(refused));
         let refused = SendError::TrainTooLong { segments: 47, bytes: 66_000 };
         assert_eq!(train(66_000, 1412), Err(refused));
-        // A segment that does not fit the link is the link's matter.
+        // A segment that does not fit the link is refused by the link.
         assert_eq!(train(3000, 1500), Err(SendError::TooLong { bytes: 1500, mtu: Some(1500) }));
     });
 }

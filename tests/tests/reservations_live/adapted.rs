@@ -1,4 +1,4 @@
-//! An adaptive reservation follows what its thread uses, within its bounds.
+//! An adaptive reservation follows its thread's use, within its bounds.
 
 use punctual_linux::clock;
 use punctual_model::reservation::Enforcement::{Hard, Soft};
@@ -12,8 +12,8 @@ const PERIOD: Duration = Duration::from_millis(20);
 const LEAST: Service = Service::from_micros(500);
 const MOST: Service = Service::from_millis(6);
 
-/// Passes with so much work until the budget `fits`; the host may be busy, so as many as it takes in
-/// some seconds.
+/// Makes passes with this much work until the budget `fits`. The host may be busy, so as many as
+/// fit into some seconds.
 fn work_until(
     (reserved, adaptive): (&mut Reserved, &mut Adaptive),
     work: Service,
@@ -26,7 +26,7 @@ fn work_until(
     }
 }
 
-/// A pass, which missed if it used more than the budget.
+/// Makes a pass, which missed if it used more than the budget.
 fn pass(reserved: &mut Reserved, adaptive: &mut Adaptive, work: Service) {
     reserved.wait_for_next_period();
     while reserved.used() < work {}
@@ -36,11 +36,11 @@ fn pass(reserved: &mut Reserved, adaptive: &mut Adaptive, work: Service) {
         Adapted::Changed(to) => {
             assert_ne!(to, before);
             assert_eq!((to, to), (reserved.reservation(), adaptive.reservation()));
-            // Less only after passes that were in time, more only after one that was not.
+            // Decreases follow passes in time, and increases follow one that was not.
             assert_eq!(to.budget() < before.budget(), in_time);
         }
         Adapted::Kept => assert_eq!(reserved.reservation(), before),
-        // Somebody else has it for the moment.
+        // Another program has the bandwidth for the moment.
         Adapted::Stayed(refused) => {
             println!("stays: {refused}");
             assert_eq!(reserved.reservation(), before);
@@ -71,7 +71,7 @@ fn it_shrinks_for_one_that_uses_little_and_grows_for_one_that_misses_within_its_
         let both = &mut (&mut reserved, &mut adaptive);
         let us = Service::from_micros;
         work_until((both.0, both.1), us(100), |budget| budget == LEAST);
-        // A fifth is kept above the largest pass.
+        // The reservation keeps a fifth above the largest pass.
         work_until((both.0, both.1), us(2_000), |budget| budget >= us(2_400));
         work_until((both.0, both.1), us(7_000), |budget| budget == MOST);
         pass(both.0, both.1, us(7_000));

@@ -1,4 +1,4 @@
-//! The calling thread under a reservation or a time constraint, and as it was before afterwards.
+//! The calling thread under a reservation or a time constraint, and restored afterwards.
 
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, host, thread};

@@ -1,4 +1,4 @@
-//! What is left of a process that dispatched reservations and is killed or stopped: nothing.
+//! Nothing is left of a process that dispatched reservations and is killed or stopped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use punctual_runtime::reservation::{Refused, Reservations, StartError};
 
 use super::{HOG, Killed, alone, eventually, ms, ordinary, reservations};
 
-/// Not a test: the process that the next ones kill. Holds a hard and a soft hog, says which they are,
+/// Is no test: the process that the next tests kill. Holds a hard and a soft hog, prints their ids,
 /// and sleeps.
 #[test]
 #[ignore = "started by other tests"]
@@ -22,7 +22,7 @@ fn helper_that_is_killed() {
         return;
     }
     let reservations = Reservations::new().expect("forks");
-    // Not `die_with_parent`: they are to survive us.
+    // Without `die_with_parent`, because they must survive this process.
     let command = || {
         let mut command = Command::new("sh");
         command.args(HOG).stdout(Stdio::null()).stderr(Stdio::null());
@@ -43,7 +43,7 @@ fn helper_that_is_killed() {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// The helper and its two owners; all are killed however the test ends.
+/// The helper and its two owners. All are killed however the test ends.
 struct Helper {
     process: Killed,
     owners: Vec<i32>,
@@ -92,7 +92,7 @@ fn a_killed_dispatcher_leaves_its_owners_ordinary_and_running() {
         assert!(eventually(|| thread::affinity_of(tid) == thread::affinity()));
         let before = run_time(tid);
         assert!(eventually(|| run_time(tid) != before), "not frozen");
-        // The guard lets it run first, and takes it out of the group then.
+        // The guard lets it run first, and then takes it out of the group.
         let group = || fs::read_to_string(format!("/proc/{tid}/cgroup")).expect("lives");
         assert!(eventually(|| !group().contains("punctual-")), "{}", group());
     }
@@ -106,7 +106,7 @@ fn a_stopped_dispatcher_freezes_nobody_for_long_and_goes_on_afterwards() {
     let helper = helper();
     process::send(&helper.process.0, Signal::STOP).expect("our child");
     let hard = tids(&helper)[0];
-    // Longer than any slot: who only waits for its turn would not run on and on.
+    // Longer than any slot: a thread that only waits for its turn would not run on and on.
     for _ in 0..3 {
         let before = run_time(hard);
         assert!(eventually(|| run_time(hard) != before), "let go by the guard");

@@ -1,5 +1,5 @@
-//! Reservations by timetable on this host: that they do what they say, and that nothing is left, also
-//! after kill -9. What a host may not do it skips, with the reason.
+//! Reservations by timetable on this host: they keep their promises, and nothing is left, even
+//! after kill -9. What this host does not allow is skipped, with the reason.
 //!
 //! No wall-clock maximum is asserted: another program may take the CPU at any time.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
@@ -27,14 +27,15 @@ use punctual_runtime::reservation::{
 };
 use system_tests::live::eventually;
 
-/// One timetable a CPU, so one test at a time.
+/// Serialises the tests, because there is one timetable a CPU.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// None, with the reason printed, where the host cannot. Waits while another program has the CPUs.
+/// Returns `None`, and prints the reason, if the host cannot. Waits while another program has the
+/// CPUs.
 fn reservations() -> Option<Reservations> {
     let reservations = Reservations::new().expect("forks");
     for why in [&reservations.facts().fifo, &reservations.facts().freezer] {
@@ -62,7 +63,7 @@ fn ms(budget: u64, period: u64) -> Reservation {
     Reservation::new(Service::from_millis(budget), Duration::from_millis(period)).expect("valid")
 }
 
-/// Killed and reaped however the test ends.
+/// A child that is killed and reaped however the test ends.
 struct Killed(Child);
 
 impl Killed {
@@ -81,9 +82,10 @@ impl Drop for Killed {
     }
 }
 
-/// The kernel ends it after 20 s of processor time, should the test be killed.
+/// The kernel ends it after 20 s of processor time, in case the test is killed.
 const HOG: [&str; 2] = ["-c", "ulimit -t 20; while :; do :; done"];
-/// A hog that makes another, which makes a short-lived one again and again until the first is dead.
+/// A hog that starts another, which starts a short-lived one again and again until the first is
+/// dead.
 const FORKING_HOG: [&str; 2] = [
     "-c",
     "ulimit -t 20; (while kill -0 $$; do (i=0; while [ $i -lt 500 ]; do i=$((i+1)); done); done) & \
@@ -92,7 +94,7 @@ const FORKING_HOG: [&str; 2] = [
 
 fn hog(script: [&str; 2]) -> Command {
     let mut command = Command::new("sh");
-    // Nobody is to wait for its end of our own output.
+    // No reader of the test's output must wait for its end.
     command.args(script).stdout(Stdio::null()).stderr(Stdio::null());
     process::die_with_parent(&mut command);
     command
@@ -108,7 +110,7 @@ fn held(
     (Killed(child), held)
 }
 
-/// What it used while some slots passed, as a share of that time.
+/// Returns its share of processor time while `slots` slots passed.
 fn share(held: &Held, slots: u64) -> f64 {
     let (from, used) = (clock::now(), held.used().unwrap_or_default());
     let end = held.slots() + slots;
@@ -141,7 +143,7 @@ fn a_hard_command_with_children_stays_inside_and_becomes_ordinary_afterwards() {
     assert_eq!(thread::affinity_of(child.tid()), [held.cpu()]);
     if held.used().is_some() {
         let share = share(&held, 60);
-        // Twenty percent, one switch a slot more; never what a hog would take.
+        // Twenty percent, and one switch a slot more; never as much as a hog would take.
         assert!(share > 0.02 && share < 0.4, "{share}");
     }
     assert_eq!(held.failures(), 0);
@@ -153,7 +155,7 @@ fn a_hard_command_with_children_stays_inside_and_becomes_ordinary_afterwards() {
     assert!(ordinary(child.tid()));
     assert_eq!(thread::affinity_of(child.tid()), thread::affinity());
     assert!(groups().is_empty(), "{:?}", groups());
-    // It runs: not frozen.
+    // It runs, so it is not frozen.
     let ticks = || fs::read_to_string(format!("/proc/{}/schedstat", child.pid()));
     let before = ticks().expect("lives");
     assert!(eventually(|| ticks().expect("lives") != before));
@@ -167,7 +169,7 @@ fn a_soft_process_gets_leftover_time_too() {
     let subject = Subject::Process(child.pid());
     let mut held = reservations.admit(ms(1, 10), subject, Soft).expect("admitted");
     if held.used().is_some() {
-        // On a CPU with other work it may take a while until some is left over.
+        // On a CPU with other work it may take a while until some time is left over.
         assert!(eventually(|| share(&held, 20) > 0.2), "more than ten percent");
     }
     held.change(ms(3, 12)).expect("fits");
@@ -212,7 +214,7 @@ fn what_does_not_fit_is_refused_with_an_offer_that_fits() {
             Err(error) => refused = Some(error),
         }
     }
-    // One on each CPU, or fewer CPUs than there are.
+    // One on each CPU, or fewer if there are fewer CPUs.
     assert!(!all.is_empty() && all.len() <= host::cpus_online(), "{}", all.len());
     let Some(Refused::DoesNotFit { refusal, .. }) = refused else { panic!("{refused:?}") };
     let budget = refusal.offers.along("", Axis::Budget).expect("at least ten percent are left");
@@ -235,7 +237,7 @@ fn time_constraints_are_answered_and_tell_what_was_used() {
         let (estimate, by) = (Service::from_millis(estimate), Duration::from_millis(by));
         Constraint::begin(&reservations, now, estimate, now + by)
     };
-    // More than any CPU has, free as it may be.
+    // More than any CPU has, even if it is idle.
     let Err(Refused::NoRoom { refusal, .. }) = within(400, 200) else { panic!("too much") };
     assert!(refusal.largest_estimate < Service::from_millis(200), "{refusal}");
     assert!(refusal.earliest_deadline.is_some(), "{refusal}");

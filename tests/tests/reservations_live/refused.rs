@@ -1,4 +1,4 @@
-//! What the kernel refuses for want of bandwidth comes with what it would take.
+//! A refusal by the kernel for lack of bandwidth comes with a counter-offer.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use system_tests::live::{PATIENCE, eventually, may};
 
 use super::{alone, ms, reservations};
 
-/// Lets the holders go, however the test ends.
+/// Releases the holders, however the test ends.
 struct LetGo<'a>(&'a AtomicBool);
 
 impl Drop for LetGo<'_> {
@@ -95,7 +95,7 @@ fn a_refusal_of_the_kernel_offers_what_it_takes_then() {
             assert!(period.period() > asked.period());
             assert!(eventually(|| fits(period)), "{period}");
         }
-        // Unless others take what is left at this moment there is something to offer.
+        // There is something to offer, unless other programs take the rest at this moment.
         let left = host::largest_budget(asked.period()).expect("it may use the class");
         assert!(offer.largest_budget.is_some() || left.is_zero(), "{left} is left");
     });

@@ -1,4 +1,4 @@
-//! What the other processes do: a line of input each, a line of output each.
+//! The commands of the other processes: each is a line of input, answered by a line of output.
 
 use std::env;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub(crate) const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 #[derive(Default)]
 struct State {
     running: Option<Running<Worker>>,
-    /// Of the upcalls that run: when each is released first, its period, how many jobs.
+    /// For each running upcall: its first release, its period, and its number of jobs.
     first: Instant,
     periods: Vec<Duration>,
     jobs: Vec<Arc<AtomicU64>>,
@@ -32,7 +32,7 @@ struct State {
     children: Vec<Child>,
 }
 
-/// Obeys until its input ends, which it also does when the test is killed.
+/// Obeys commands until its input ends, which also happens when the test is killed.
 pub(crate) fn play() {
     let Ok(_role) = env::var(ROLE) else { return };
     let mut state = State::default();
@@ -49,7 +49,7 @@ pub(crate) fn play() {
     state.free();
 }
 
-/// The harness writes lines of its own.
+/// Prints a marked line, since the harness writes lines of its own.
 fn say(text: &str) {
     println!("\n> {}", text.replace('\n', " "));
 }
@@ -63,7 +63,7 @@ impl State {
         match words {
             ["pin", cpu] => told(thread::pin_to(cpu.parse().expect("a CPU")), |()| "done".into()),
             ["limit", what, to] => self.limit(what, to.parse().expect("a number")),
-            // The overrun policy, then each one's conduct and period.
+            // The overrun policy, then the conduct and period of each upcall.
             ["start", overrun, upcalls @ ..] => self.start(Placement::Upcalls, overrun, upcalls),
             ["inside", reservation] => {
                 let inside = Placement::Reserved(reservation.parse().expect("valid"));
@@ -89,7 +89,7 @@ impl State {
             }
             ["now"] => clock::now().as_nanos().to_string(),
             ["lock"] => told(memory::lock_all(), |_locked| "locked".into()),
-            // Threads of this process, and how many of them are not ordinary.
+            // The number of threads of this process, and of those that are not ordinary.
             ["threads"] => {
                 let own = i32::try_from(std::process::id()).expect("positive");
                 let all = process::threads_of(own);
@@ -98,7 +98,7 @@ impl State {
                 let count = all.len();
                 format!("{count} {}", all.into_iter().filter(|tid| odd(*tid)).count())
             }
-            // A process that is forked and executes nothing, until the next order.
+            // Forks a process that executes nothing and lasts until the next command.
             ["fork"] => told(Reservations::new(), |guarded| {
                 self.reservations = Some(guarded);
                 "done".into()
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// The soft limit of this process.
+    /// Sets a soft limit of this process.
     fn limit(&self, what: &str, to: u64) -> String {
         let resource = match what {
             "nofile" => Resource::Nofile,
@@ -139,7 +139,7 @@ impl State {
         told(set, |()| "done".into())
     }
 
-    /// Nobody can write to a pipe any more: all that read come back.
+    /// Closes the writing ends of all pipes, so that every reader returns.
     fn free(&mut self) {
         self.ends.pipes.lock().expect("whole").clear();
     }
@@ -153,7 +153,7 @@ impl State {
             other => panic!("{other}"),
         };
         let all = Upcalls::new(placement, HostProfile::ideal(1));
-        // Nobody looks before the end.
+        // Events are not read before the end.
         let mut all = all.with_event_room(1 << 16);
         (self.jobs, self.periods) = (Vec::new(), Vec::new());
         for pair in upcalls.chunks(2) {
@@ -178,19 +178,19 @@ impl State {
         })
     }
 
-    /// For each upcall: jobs complete, jobs complete twice, jobs passed over between the first and
-    /// the last, releases off the grid.
+    /// Returns for each upcall: jobs complete, jobs complete twice, jobs skipped between the first
+    /// and the last, and releases off the grid.
     fn account_of(&self, stopped: &Stopped<Worker>) -> String {
         assert_eq!(stopped.events_lost, 0, "the ring is large enough for a test");
         let mut said = String::from("stopped");
         for (task, period) in (0..).zip(&self.periods) {
             let of_task = stopped.events.iter().filter(|event| event.job.task == task);
-            // A machine that stands still may have it contained: then jobs are not numbered meanwhile, and
-            // only the phase stays.
+            // If the machine stands still it may be contained. Then jobs are not numbered
+            // meanwhile, and only the phase stays.
             let contained = of_task.clone().find(|event| event.kind == Kind::Contained);
             let contained = contained.map_or(Instant::MAX, |event| event.at);
             let since = |event: &Event| event.release.saturating_since(self.first);
-            // Nor is a start caught up with that passed before all was running.
+            // A start that passed before everything was running is not caught up with either.
             let begins = of_task.clone().next().map_or(Duration::ZERO, |event| {
                 since(event).saturating_sub(*period * event.job.index)
             });

@@ -1,4 +1,4 @@
-//! Clocks that jump: CLOCK_MONOTONIC is the only one, and only its differences count.
+//! Clocks that jump: only CLOCK_MONOTONIC is used, and only its differences count.
 
 use punctual_linux::clock;
 
@@ -7,8 +7,8 @@ use crate::host::{Actor, beside_another, lost_nothing};
 /// Two days.
 const AHEAD_S: u64 = 172_800;
 
-/// In a namespace whose CLOCK_MONOTONIC is so far ahead (time_namespaces(7)). None where this process
-/// may make none.
+/// Starts an actor in a namespace whose CLOCK_MONOTONIC is that far ahead (time_namespaces(7)).
+/// Returns `None` if this process may not make one.
 fn ahead() -> Option<Actor> {
     let ahead = AHEAD_S.to_string();
     let by = ["unshare", "--time", "--fork", "--kill-child", "--monotonic", &ahead];

@@ -1,4 +1,4 @@
-//! Handlers of an actor: those that keep their word, and those that do not.
+//! The handlers of an actor: those that keep their promises, and those that do not.
 
 use std::io::{PipeReader, PipeWriter, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -11,32 +11,32 @@ use punctual_model::{Duration, Handler, Instant, Service};
 /// Longer than any grace, shorter than a test.
 const TOO_LONG: u64 = 25;
 
-/// Memory that is asked of the kernel anew each time: more than an allocator keeps (mallopt(3),
+/// The size of a fresh mapping from the kernel: more than an allocator keeps (mallopt(3),
 /// M_MMAP_THRESHOLD is 32 MiB at most).
 const FRESH: usize = 33 << 20;
 
-/// How much of it is touched.
+/// The part of it that is touched.
 const TOUCHED: usize = 1 << 20;
 
-/// What a handler does in each iteration.
+/// The behaviour of a handler in each iteration.
 enum Conduct {
     Counts,
     Faults,
     Spins,
     Sleeps,
-    /// Until somebody writes, or nobody can any more.
+    /// Reads until data arrive, or the writing end is closed.
     Blocks(PipeReader),
-    /// A program, once.
+    /// Starts a program, once.
     Spawns(Arc<Mutex<Option<Child>>>),
 }
 
-/// Counts the iterations that it came back from.
+/// A handler that counts the iterations from which it returned.
 pub(crate) struct Worker {
     conduct: Conduct,
     pub(crate) jobs: Arc<AtomicU64>,
 }
 
-/// What an owner keeps of them.
+/// The owner's ends of the pipes and handles of the handlers.
 #[derive(Default)]
 pub(crate) struct Ends {
     pub(crate) pipes: Mutex<Vec<PipeWriter>>,
@@ -61,13 +61,13 @@ impl Worker {
         Self { conduct, jobs: Arc::default() }
     }
 
-    /// The processor time that it promises: of those that break it, little.
+    /// Returns the processor time that a handler promises: little for those that break the promise.
     pub(crate) fn promise(conduct: &str) -> Service {
         Service::from_micros(if conduct == "faults" { 4_000 } else { 100 })
     }
 }
 
-/// A program that does nothing for a while.
+/// Returns a program that does nothing for a while.
 pub(crate) fn idle_program() -> Command {
     let mut command = Command::new("sleep");
     command.arg("20").stdin(Stdio::null()).stdout(Stdio::null());

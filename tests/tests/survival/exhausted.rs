@@ -1,5 +1,5 @@
-//! Limits that are used up: descriptors, threads, locked memory, bandwidth. A clear error, nothing
-//! left, and what runs already needs nothing more.
+//! Exhausted limits: descriptors, threads, locked memory, bandwidth. Each gives a clear error and
+//! leaves nothing behind, and upcalls that already run need nothing more.
 
 use punctual_linux::clock;
 
@@ -7,11 +7,11 @@ use system_tests::stalls::Witness;
 
 use crate::host::{Actor, beside_another, eventually, lost_nothing, millis};
 
-/// Nobody's, so that nobody else's processes count against its limits.
+/// A user that owns no other processes, which would count against its limits.
 const USER: u32 = 64_123;
 
-/// An actor of an ordinary user who may use SCHED_FIFO and nothing else; none if this host has no way
-/// to make one.
+/// Starts an actor of an ordinary user that may use SCHED_FIFO and nothing else. Returns `None` if
+/// this host cannot.
 fn of_an_ordinary_user() -> Option<Actor> {
     let (user, group) = (format!("--reuid={USER}"), format!("--regid={USER}"));
     let nice = ["--inh-caps=+sys_nice", "--ambient-caps=+sys_nice"];
@@ -25,14 +25,14 @@ fn of_an_ordinary_user() -> Option<Actor> {
     actor
 }
 
-/// Nothing of that user's is left.
+/// Checks that nothing of that user is left.
 fn has_left_nothing() {
     let table = format!("/dev/shm/punctual-{USER}.releases");
     eventually("no shared memory is left", || !std::path::Path::new(&table).exists());
 }
 
-/// Starts upcalls under each limit from `from` on until they run; each time before, the error says
-/// `why`, and nothing is left. How often there was an error.
+/// Starts upcalls under each limit from `from` on until they run. Each time before, the error must
+/// contain `why`, and nothing may be left. Returns how often there was an error.
 fn until_they_run(
     actor: &mut Actor,
     what: &str,
@@ -157,7 +157,7 @@ fn without_bandwidth_reservations_are_refused_and_upcalls_go_on() {
                 "{refused}"
             );
             upcalls.goes_on(0);
-            // Half of them by their own will, half killed.
+            // Half of them end by themselves, half are killed.
             for holder in holders.iter_mut().step_by(2) {
                 holder.goes_on(0);
                 holder.numbers("stop");

@@ -6,7 +6,7 @@ use punctual_linux::shm;
 
 use crate::host::{Actor, beside_another, eventually, lost_nothing, policy_of};
 
-/// Ends a child of a child, and has its parent not care.
+/// Ends a grandchild, regardless of its parent.
 struct Ended(u64);
 
 impl Drop for Ended {
@@ -19,7 +19,7 @@ fn executes(id: u64, program: &str) -> bool {
     fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name.trim() == program)
 }
 
-/// Of ours, what a process has open.
+/// Returns the open files of a process that belong to Punctual.
 fn open_files_of_ours(id: u64) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
     entries
@@ -44,13 +44,14 @@ fn a_fork_without_exec_takes_nothing_from_its_parent() {
         let account = actor.numbers("stop");
         lost_nothing(&account, 10, machine);
         lost_nothing(&account[4..], 20, machine);
-        // Killed while the forked one lives: that ends by itself.
+        // Killed while the forked process lives, which ends by itself.
         drop(actor);
         late.goes_on(0);
     });
 }
 
-/// Spawned by `order`: it executes its program as an ordinary process, with nothing of ours open.
+/// Checks that a process spawned by `order` executes its program as an ordinary process, with none
+/// of Punctual's files open.
 #[track_caller]
 fn inherits_nothing(id: u64) {
     let child = Ended(id);
@@ -83,8 +84,8 @@ fn a_program_started_by_a_handler_inherits_nothing() {
     });
 }
 
-/// The calling thread under a reservation by this back end starts programs, then leaves it and starts
-/// another.
+/// Starts programs from a thread under a reservation by this back end, which then leaves it and
+/// starts another.
 fn starts_programs_reserved_by(backend: &str) {
     beside_another(|_| {
         let mut actor = Actor::start();

@@ -1,4 +1,4 @@
-//! Starting actors, and what this host must look like afterwards.
+//! Starts actors, and checks the state of this host afterwards.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,10 +18,10 @@ use system_tests::stalls::Witness;
 
 use crate::actor::ROLE;
 
-/// One at a time: they share a CPU, the table and the kernel's bandwidth.
+/// Serialises the tests: they share a CPU, the table and the kernel's bandwidth.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Of a CPU, in millionths: what the kernel's bandwidth sways by itself.
+/// The amount by which the kernel's bandwidth varies by itself, in millionths of a CPU.
 const SWAY: u64 = 30_000;
 
 pub(crate) fn millis(n: u64) -> Duration {
@@ -33,13 +33,13 @@ pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
     assert!(live::eventually(holds), "not within {}: {what}", live::PATIENCE);
 }
 
-/// The CPU that all share.
+/// Returns the CPU that all actors share.
 fn shared_cpu() -> usize {
     *thread::affinity().last().expect("some CPU")
 }
 
-/// What the account of an upcall must say, every `period` ms under `catch_up`: no job was done twice,
-/// none came off the grid, and none was passed over but for the time in which the machine stood still.
+/// Checks the account of an upcall with a period of `period` ms under `catch_up`: no job was done
+/// twice, no release was off the grid, and no job was skipped except while the machine stood still.
 #[track_caller]
 pub(crate) fn lost_nothing(account: &[u64], period: u64, machine: &Witness) {
     let [_, twice, passed_over, off_grid] = account[..4] else { panic!("short: {account:?}") };
@@ -52,8 +52,8 @@ pub(crate) fn lost_nothing(account: &[u64], period: u64, machine: &Witness) {
     );
 }
 
-/// Runs `body` alone, beside one process that looks on, whose jobs all complete. Afterwards the host
-/// is as it was.
+/// Runs `body` alone, beside one onlooking process, whose jobs must all complete. Afterwards the
+/// host must be as before.
 pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !may(Class::Fifo { priority: RUNNING }) {
@@ -65,16 +65,16 @@ pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
     let mut onlooker = Onlooker::start();
     body(&machine);
     onlooker.has_lost_nothing(&machine);
-    // Its end, the last one's, removes the table unless other programs use it.
+    // As the last process it removes the table, unless other programs use it.
     drop(onlooker);
     eventually("no shared memory is left", || !shm::left_over().contains(&shm::path("releases")));
     eventually("no group is left", || groups().iter().all(|group| groups_before.contains(group)));
-    // Not to be told where another program reserves at the same time.
+    // This cannot be told if another program reserves at the same time.
     let is_back = || left() + SWAY >= before || somebody_is_reserved();
     eventually("the bandwidth is back", is_back);
 }
 
-/// Whether any thread of this host is under SCHED_DEADLINE. All of ours have ended.
+/// Returns whether any thread of this host is under SCHED_DEADLINE. All of this test's have ended.
 fn somebody_is_reserved() -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -82,7 +82,7 @@ fn somebody_is_reserved() -> bool {
         .any(|tid| sched::get(tid).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE"))
 }
 
-/// Groups of ours, of whatever process, two levels deep.
+/// Returns Punctual's control groups, of any process, two levels deep.
 fn groups() -> Vec<PathBuf> {
     let below = |folder: PathBuf| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -96,7 +96,7 @@ fn groups() -> Vec<PathBuf> {
     .collect()
 }
 
-/// Another process that obeys. Killed when dropped.
+/// Another process that obeys commands. It is killed when this value is dropped.
 pub(crate) struct Actor {
     child: Child,
     input: ChildStdin,
@@ -108,8 +108,8 @@ impl Actor {
         Self::start_with(&[]).expect("it starts")
     }
 
-    /// By way of programs that change something first and then execute what follows. None if they
-    /// could not.
+    /// Starts it through programs that change something first and then execute the rest. Returns
+    /// `None` if they could not.
     pub(crate) fn start_with(by_way_of: &[&str]) -> Option<Self> {
         let exe = env::current_exe().expect("this program");
         let mut command = match by_way_of {
@@ -121,7 +121,7 @@ impl Actor {
             }
         };
         command.args(["--exact", "other_process", "--nocapture", "--quiet"]);
-        // The harness makes no thread then: all threads are the product's.
+        // The harness then makes no thread, so all threads are Punctual's.
         command.arg("--test-threads=1").env(ROLE, "actor");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         die_with_parent(&mut command);
@@ -132,7 +132,7 @@ impl Actor {
         (actor.read().as_deref() == Some("ready")).then_some(actor)
     }
 
-    /// On the CPU that all share, with these upcalls.
+    /// Starts it on the shared CPU, with these upcalls.
     pub(crate) fn with(upcalls: &str) -> Self {
         let mut actor = Self::start();
         actor.share_a_cpu();
@@ -144,12 +144,12 @@ impl Actor {
         assert_eq!(self.ask(&format!("pin {}", shared_cpu())), "done");
     }
 
-    /// A soft limit of its own (setrlimit(2)).
+    /// Sets a soft limit of the process (setrlimit(2)).
     pub(crate) fn limit(&mut self, what: &str, to: u64) {
         assert_eq!(self.ask(&format!("limit {what} {to}")), "done");
     }
 
-    /// None if it has ended.
+    /// Returns its next line, or `None` if it has ended.
     fn read(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -172,7 +172,7 @@ impl Actor {
         self.read().unwrap_or_else(|| panic!("it ended instead of: {what}"))
     }
 
-    /// A number each.
+    /// Returns an answer that consists of numbers.
     #[track_caller]
     pub(crate) fn numbers(&mut self, what: &str) -> Vec<u64> {
         let answer = self.ask(what);
@@ -180,7 +180,7 @@ impl Actor {
         words.map(|word| word.parse().unwrap_or_else(|_| panic!("{what}: {answer}"))).collect()
     }
 
-    /// The upcall at this place completes some more jobs.
+    /// Waits until the upcall at this position completes some more jobs.
     #[track_caller]
     pub(crate) fn goes_on(&mut self, upcall: usize) {
         let before = self.numbers("jobs")[upcall];
@@ -195,7 +195,7 @@ impl Actor {
         send(&self.child, signal).expect("our child");
     }
 
-    /// Stopped, and all its threads with it.
+    /// Stops the process with all its threads.
     pub(crate) fn halt(&self) {
         self.signal(Signal::STOP);
         let path = format!("/proc/{}/task", self.pid());
@@ -214,7 +214,7 @@ impl Drop for Actor {
     }
 }
 
-/// One that looks on: a job every 10 ms.
+/// An onlooking process with a job every 10 ms.
 struct Onlooker {
     actor: Actor,
     since: Instant,
@@ -227,7 +227,7 @@ impl Onlooker {
         Self { actor, since: clock::now() }
     }
 
-    /// Four of five that were released are complete, and of them each once, and none passed over.
+    /// Checks that four of five released jobs are complete, each once, and none was skipped.
     fn has_lost_nothing(&mut self, machine: &Witness) {
         let enough = |jobs: u64, since: Instant| {
             let released = clock::now().saturating_since(since) / millis(10);
@@ -239,7 +239,8 @@ impl Onlooker {
     }
 }
 
-/// How a thread is scheduled, as the manual page calls it; its owner is a child of a child.
+/// Returns how a thread is scheduled, in the words of the manual page. The owner of the thread is a
+/// grandchild.
 pub(crate) fn policy_of(id: u64) -> &'static str {
     let tid = Tid::from_raw(i32::try_from(id).expect("an id")).expect("positive");
     sched::get(tid).map_or("ended", |now| now.policy_name())

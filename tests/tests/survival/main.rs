@@ -1,9 +1,10 @@
-//! What must survive: handlers that spin, sleep, fault and block beside other processes, forks,
-//! exhausted limits, stops of one and of all, other clocks, rubbish in what is shared. Each is done
-//! again and again; a process that looks on must go on all the while, and nothing may be left.
+//! Survival tests: handlers that spin, sleep, fault and block beside other processes, forks,
+//! exhausted limits, stops of one process and of all, other clocks, and garbage in shared memory.
+//! Each fault is repeated; an onlooking process must go on all the while, and nothing may be left.
 //!
-//! Each process is this program again, told by an environment variable to obey its input. These tests
-//! count jobs, never time them. What the host does not allow is skipped, with the reason.
+//! Each process is this program again, with its role in an environment variable, controlled through
+//! its input. These tests count jobs and never time them. What the host does not allow is skipped,
+//! with the reason.
 
 mod actor;
 mod clocks;
@@ -15,7 +16,7 @@ mod rubbish;
 mod stops;
 mod stubborn;
 
-/// Not a test: what the other processes do.
+/// Is no test: runs the role of another process.
 #[test]
 fn other_process() {
     actor::play();

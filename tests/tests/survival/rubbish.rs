@@ -1,4 +1,4 @@
-//! Rubbish in the table that processes share, while several of them run.
+//! Garbage in the table that processes share, while several of them run.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::host::{Actor, beside_another, lost_nothing, millis};
 
-/// Of the three, in milliseconds.
+/// The periods of the three processes, in milliseconds.
 const PERIODS: [u64; 3] = [5, 10, 40];
 
 #[test]
@@ -23,7 +23,7 @@ fn three_processes_complete_all_their_jobs_in_rubbish() {
             let size = table.metadata().expect("open").len();
             let until = clock::now() + millis(150);
             while clock::now() < until {
-                // Everywhere, over what they wrote as well.
+                // Everywhere, including over what the processes wrote.
                 for _ in 0..size / 64 {
                     let at = rng.random_range(0..size / 8) * 8;
                     table.write_all_at(&rng.random::<u64>().to_ne_bytes(), at).expect("writes");
@@ -34,7 +34,7 @@ fn three_processes_complete_all_their_jobs_in_rubbish() {
                 actor.goes_on(0);
                 lost_nothing(&actor.numbers("stop"), period, machine);
             }
-            // What is left of it confuses nobody who comes later, and goes with the last.
+            // The leftovers confuse no later process, and are removed with the last one.
         }
     });
 }

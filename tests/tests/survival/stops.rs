@@ -1,5 +1,6 @@
-//! SIGSTOP and SIGCONT of one and of all: releases stay on their grid, and nothing bursts beyond the
-//! overrun policy. The nearest to a suspended host, for whom CLOCK_MONOTONIC stands still as well.
+//! SIGSTOP and SIGCONT of one process and of all: releases stay on their grid, and no burst exceeds
+//! the overrun policy. This is the nearest to a suspended host, on which CLOCK_MONOTONIC stands
+//! still as well.
 
 use punctual_linux::clock;
 use punctual_linux::process::Signal;
@@ -8,7 +9,7 @@ use crate::host::{Actor, beside_another, eventually, lost_nothing, millis};
 
 const STOPS: u64 = 6;
 
-/// Of a period of 10 ms, while stopped for longer than that.
+/// How long a process is stopped, in milliseconds: longer than its period of 10 ms.
 const STOPPED: u64 = 60;
 
 #[test]
@@ -26,13 +27,13 @@ fn a_stopped_one_keeps_its_phase_and_catches_up_or_skips_by_its_policy() {
                 actor.goes_on(0);
             }
         }
-        // Until it has caught up with all that were released while it was stopped.
+        // Until it has caught up with all releases during the stop.
         let stopped = STOPS * STOPPED / 10;
         eventually("it catches up", || catches_up.numbers("jobs")[0] >= stopped + 4 * STOPS);
         let [caught_up, skipped] = [catches_up.numbers("stop"), skips.numbers("stop")];
         lost_nothing(&caught_up, 10, machine);
         assert_eq!((skipped[1], skipped[3]), (0, 0), "twice, off the grid: {skipped:?}");
-        // Of each stop at least the releases well inside it.
+        // At least the releases well inside each stop.
         assert!(skipped[2] >= STOPS * (STOPPED / 10 - 2), "passed over: {skipped:?}");
     });
 }
@@ -51,7 +52,7 @@ fn all_stopped_at_once_go_on_without_a_burst() {
         }
         for (policy, actor) in all.iter().zip(&mut actors) {
             let account = actor.numbers("stop");
-            // The one at the start too.
+            // Including the release at the start.
             let released = clock::now().saturating_since(since) / millis(10) + 1;
             let passed_over = if *policy == "skip" { STOPS * (STOPPED / 10 - 2) } else { 0 };
             assert!(account[0] + passed_over <= released, "{policy}: {account:?} of {released}");

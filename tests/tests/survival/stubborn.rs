@@ -1,10 +1,10 @@
-//! Handlers that break their word, beside those of another process and of their own.
+//! Handlers that break their promises, beside handlers of another process and of their own.
 
 use std::fs;
 
 use crate::host::{Actor, beside_another, eventually, lost_nothing};
 
-/// Minor faults of a process so far (proc_pid_stat(5), field 10).
+/// Returns the minor faults of a process so far (proc_pid_stat(5), field 10).
 fn faults_of(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
     let (_, rest) = stat.rsplit_once(") ").expect("a name");
@@ -27,7 +27,8 @@ fn one_that_faults_in_fresh_memory_every_time_holds_up_nobody() {
     });
 }
 
-/// They are put aside; those beside them go on, here and in the other process.
+/// Checks that these handlers are contained and that the others go on, here and in the other
+/// process.
 fn goes_on_beside(conduct: &str, rounds: u64) {
     beside_another(|machine| {
         let mut actor = Actor::start();
@@ -70,7 +71,7 @@ fn many_at_once_in_several_processes_hold_up_nobody() {
             for actor in &mut actors {
                 actor.goes_on(0);
             }
-            // The last one is killed where it is.
+            // The last process is killed where it is.
             for actor in &mut actors[..2] {
                 assert_eq!(actor.numbers("stop")[1], 0, "complete twice");
             }

@@ -1,4 +1,4 @@
-//! Processes that are killed or stopped, and rubbish in what they share.
+//! Processes that are killed or stopped, and garbage in the memory that they share.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -36,7 +36,7 @@ fn whoever_is_killed_or_stopped_holds_up_nobody_and_the_table_serves_on() {
         killed.wait().expect("our child");
         signal(&stopped, Signal::STOP);
         let from = clock::now().as_nanos();
-        // In the killed one's place.
+        // In the place of the killed process.
         let mut later = other(clock::now() + millis(200), until, &[[8_000, 1, 1, 300]]);
         let of_later = Progress::of(&mut later);
         of_later.wait_for(10);
@@ -46,7 +46,7 @@ fn whoever_is_killed_or_stopped_holds_up_nobody_and_the_table_serves_on() {
         signal(&stopped, Signal::CONT);
         let [long, short, stopped, later] = [long, short, stopped, later].map(record_of);
         assert_nobody_is_preempted(&long, &short);
-        // While one was dead and the other stopped, all went on.
+        // While one process was dead and the other stopped, everything went on.
         let absences = long.absences(0);
         for (name, record) in [("short", &short), ("later", &later)] {
             let mut starts = record.starts(0).filter(|at| *at >= from);
@@ -58,12 +58,12 @@ fn whoever_is_killed_or_stopped_holds_up_nobody_and_the_table_serves_on() {
         assert!(vain <= ran[0] + ran[1] + 40, "{vain} times given way for {ran:?} jobs");
         let last = stopped.events.last().expect("it ran").3;
         assert!(last > meanwhile.end, "it went on");
-        // Of what was released while it was stopped it runs the newest, and no more.
+        // Of the releases while it was stopped it runs only the newest ones.
         let burst = |event: &&Happened| {
             event.2 == Kind::Start && event.3 >= meanwhile.end && event.4 < meanwhile.end
         };
         let burst = stopped.events.iter().filter(burst).count() as u64;
-        // One more for a turn that was chosen just before.
+        // One more for a run that was chosen just before.
         assert!(burst <= most_pending(millis(7)) + 1, "{burst} jobs at once");
         let skipped = stopped.events.iter().map(|event| match event.2 {
             Kind::Skip { jobs } => jobs,
@@ -84,7 +84,7 @@ fn rubbish_in_the_table_stops_nobody() {
         let size = table.metadata().expect("open").len();
         let mut word = 1u64;
         while clock::now() < until {
-            // All but what these two wrote: four entries each, then the reins of all.
+            // All but what these two wrote: four entries each, then the ownership leases of all.
             let of_the_two =
                 |at: u64| (1..9).contains(&(at / 8)) || (1025..1027).contains(&(at / 8));
             for at in (0..size).step_by(8).filter(|at| !of_the_two(*at)) {
@@ -126,7 +126,7 @@ fn one_that_holds_a_place_and_writes_rubbish_in_it_stops_nobody() {
     });
 }
 
-/// Of a seed, in `[0, below)`.
+/// Draws a number in `[0, below)` from the state of a seed.
 fn drawn(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*state >> 33) % below
@@ -142,7 +142,7 @@ fn any_process_can_be_killed_at_any_moment() {
         let mut state = 5;
         for round in 0..6 {
             let begin = start + millis(50 + round * 350);
-            // Two rates each, so that they are raised as well as lowered.
+            // Two rates each, so that their priorities are raised as well as lowered.
             let both = [[9_000, 3, 1, 300], [45_000, 6, 1, 500]];
             let mut victims = [(); 2].map(|()| other(begin, until, &both));
             clock::sleep_until(begin + Duration::from_micros(100_000 + drawn(&mut state, 90_000)));

@@ -1,4 +1,4 @@
-//! A guard looks when it has somebody to watch.
+//! A guard wakes only when it has a handler to watch.
 
 use punctual_trace::Kind;
 
@@ -7,18 +7,19 @@ use crate::harness::{Record, Spec, alone, millis, record_of, soon, watched};
 /// Up to 60 ms every 100 ms in quanta of up to 4 ms; half of it is worked.
 const LONG: Spec = [100_000, 60, 4, 1_000];
 
-/// Up to 8 ms every 10 ms: the long one gives way for 4 ms in each 10.
+/// Up to 8 ms every 10 ms: the long one yields for 4 ms in each 10.
 const OFTEN: Spec = [10_000, 8, 8, 1_000];
 
-/// Where it finds nobody amid an iteration a guard looks again after as long.
+/// If a guard finds no handler amid an iteration, it checks again after this time.
 const GRACE_US: u64 = 100;
 
-/// While its long job runs a guard looks at most once a quantum: 6 times a job were
-/// seen. One that looked while others ran did so 120 times.
+/// The most checks of a guard during its long job, about one a quantum: 6 a job were observed. A
+/// guard that woke while other upcalls ran did so 120 times.
 const MOST: u64 = 20;
 
-/// Long jobs, and what their guard was switched to for each. None if a handler was put aside, which a
-/// machine that stands still can bring about: then who was the guard runs the jobs.
+/// Returns the number of long jobs, and of switches to their guard for each. Returns `None` if a
+/// handler was contained, which can happen when a machine stands still: then the former guard runs
+/// the jobs.
 fn looks_a_job(record: &Record) -> Option<(u64, u64)> {
     let jobs = record.count(0, Kind::Complete) as u64;
     let was_contained = record.events.iter().any(|event| event.2 == Kind::Contained);

@@ -1,4 +1,4 @@
-//! Other processes with upcalls, and what they did.
+//! Other processes with upcalls, and records of their activity.
 
 use std::env;
 use std::fmt::Write as _;
@@ -17,14 +17,14 @@ use punctual_runtime::level_order::{RUNNING, set_table};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_trace::Kind;
 
-/// One at a time: they share a CPU and the table.
+/// Serialises the tests: they share a CPU and the table.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a process is to do: `parent cpu start_ns until_ns grace_us` and for each upcall
-/// `period_us batch quantum pdu_us`. A grace of zero: without containment.
+/// The environment variable with the role of a process: `parent cpu start_ns until_ns grace_us` and
+/// for each upcall `period_us batch quantum pdu_us`. A grace of zero means no containment.
 const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
-/// Works for a given processor time a PDU, and notes when.
+/// A handler that works for a given processor time for each PDU, and records when.
 struct Worker {
     time_per_pdu: Service,
     began: Instant,
@@ -43,7 +43,7 @@ impl Handler for Worker {
     }
 }
 
-/// What the other processes do.
+/// Plays the role of another process.
 pub(crate) fn play() {
     let Ok(role) = env::var(ROLE) else { return };
     let numbers: Vec<u64> = role.split(' ').map(|word| word.parse().expect("a number")).collect();
@@ -68,7 +68,7 @@ pub(crate) fn play() {
         })
         .expect("valid");
         let iterations = Vec::with_capacity(1 << 16);
-        // Who is watched keeps its word also when it is disturbed.
+        // A watched handler keeps its promise even when it is disturbed.
         let time_per_pdu = if first[4] == 0 { time_per_pdu } else { time_per_pdu / 2 };
         let worker = Worker { time_per_pdu, began: Instant::ZERO, iterations };
         upcalls.create(upcall, worker).expect("admitted");
@@ -94,7 +94,8 @@ pub(crate) fn play() {
     println!("{said}");
 }
 
-/// Context switches of this process's guard so far, of its own will and not (proc_pid_status(5)).
+/// Returns the context switches of this process's guard so far, voluntary and not
+/// (proc_pid_status(5)).
 fn switches_of_guard() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").expect("our own").flatten();
     let of = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
@@ -109,7 +110,7 @@ fn switches_of_guard() -> u64 {
     counts.sum()
 }
 
-/// One word for each kind of event.
+/// Returns one word for each kind of event.
 fn word_of(kind: Kind) -> String {
     format!("{kind:?}").replace(' ', "")
 }
@@ -124,12 +125,12 @@ fn kind_of(word: &str) -> Kind {
     kind.unwrap_or_else(|| panic!("{word}: a kind of event"))
 }
 
-/// The table of the children of a process: no other program's.
+/// Returns the table of the children of a process, which no other program uses.
 pub(crate) fn table_of(parent: u32) -> String {
     format!("test-{parent}")
 }
 
-/// The file of our children's table.
+/// Returns the file of the table of this process's children.
 pub(crate) fn table() -> PathBuf {
     shm::path(&table_of(std::process::id()))
 }
@@ -137,12 +138,12 @@ pub(crate) fn table() -> PathBuf {
 /// One upcall: period in µs, batch, quantum, µs a PDU.
 pub(crate) type Spec = [u64; 4];
 
-/// Another process with these upcalls, which ends by itself at `until`.
+/// Starts another process with these upcalls, which ends by itself at `until`.
 pub(crate) fn other(start: Instant, until: Instant, upcalls: &[Spec]) -> Child {
     watched(start, until, 0, upcalls)
 }
 
-/// The same with a guard, which gives so many µs of grace.
+/// Starts the same with a guard, which gives `grace_us` of grace.
 pub(crate) fn watched(start: Instant, until: Instant, grace_us: u64, upcalls: &[Spec]) -> Child {
     let cpu = *thread::affinity().last().expect("some CPU");
     let (parent, from, to) = (std::process::id(), start.as_nanos(), until.as_nanos());
@@ -157,7 +158,7 @@ pub(crate) fn watched(start: Instant, until: Instant, grace_us: u64, upcalls: &[
     command.spawn().expect("this program")
 }
 
-/// How often handlers of a process have come to a yield point, while it lives.
+/// The number of yield points that the handlers of a live process have reached.
 pub(crate) struct Progress(Arc<AtomicUsize>);
 
 impl Progress {
@@ -174,7 +175,7 @@ impl Progress {
         Self(count)
     }
 
-    /// Waits until they have come there `more` times from here on.
+    /// Waits until they have reached `more` further yield points.
     pub(crate) fn wait_for(&self, more: usize) {
         let goal = self.0.load(Ordering::Relaxed) + more;
         let patience = clock::now() + Duration::from_secs(20);
@@ -185,15 +186,15 @@ impl Progress {
     }
 }
 
-/// Task, index, what, when, of which release.
+/// Task, index, event, time, and the time of the release.
 pub(crate) type Happened = (u32, u64, Kind, u64, u64);
 
-/// What a process did.
+/// The activity of a process.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// In the order it happened.
+    /// The events in the order they happened.
     pub(crate) events: Vec<Happened>,
-    /// Context switches of its guard.
+    /// The context switches of its guard.
     pub(crate) of_guard: u64,
     /// Task, from, to.
     iterations: Vec<(u32, u64, u64)>,
@@ -227,7 +228,7 @@ impl Record {
         self.events.iter().filter(|event| event.0 == task && event.2 == what).count()
     }
 
-    /// From each giving way of `task` to its resumption.
+    /// Returns the intervals from each yield of `task` to its resumption.
     pub(crate) fn absences(&self, task: u32) -> Vec<(u64, u64)> {
         let of_task = self.events.iter().filter(|event| event.0 == task);
         // Late jobs may become known at any time.
@@ -258,7 +259,7 @@ pub(crate) fn within(spans: &[(u64, u64)], at: u64) -> bool {
     spans.iter().any(|(from, to)| (*from..*to).contains(&at))
 }
 
-/// No iteration of one process lies inside one of the other.
+/// Checks that no iteration of one process lies inside one of the other.
 pub(crate) fn assert_nobody_is_preempted(a: &Record, b: &Record) {
     let mut all: Vec<_> = a.iterations.iter().chain(&b.iterations).collect();
     all.sort_unstable_by_key(|(_, from, _)| *from);
@@ -276,7 +277,7 @@ impl Drop for Tidy {
     }
 }
 
-/// Runs `body` alone; afterwards nothing is left of the table.
+/// Runs `body` alone, and checks that nothing is left of the table afterwards.
 pub(crate) fn alone(body: impl FnOnce()) {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Err(refused) = sched::try_out(Class::Fifo { priority: RUNNING }) {
@@ -288,7 +289,7 @@ pub(crate) fn alone(body: impl FnOnce()) {
     assert!(!table().exists(), "{} is left", table().display());
 }
 
-/// The first release of all processes of a test: when they are sure to have started.
+/// Returns the first release of all processes of a test, late enough for them to have started.
 pub(crate) fn soon() -> Instant {
     clock::now() + Duration::from_millis(250)
 }

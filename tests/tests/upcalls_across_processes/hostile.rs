@@ -1,5 +1,5 @@
-//! A process that holds a place in the shared table, as any of ours does, and writes there what it
-//! likes.
+//! A process that holds a place in the shared table, as any process does, and writes anything
+//! there.
 
 use std::env;
 use std::process::{Child, Command, Stdio};
@@ -15,14 +15,15 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::harness::table_of;
 
-/// What it is to do: `parent until_ns`.
+/// The environment variable with its role: `parent until_ns`.
 const ROLE: &str = "PUNCTUAL_TEST_HOSTILE_ROLE";
 
-/// Words of a place: its entries, which come first in the table after one word, and one rein.
+/// The words of a place: its entries, which come first in the table after one word, and one
+/// ownership lease.
 const ENTRIES: usize = (WORDS - 1) / SLOTS - 1;
 
-/// Starts one, which ends by itself at `until`. It says a line when it has its place, and ends well
-/// if it held it alone all the time.
+/// Starts a hostile process, which ends by itself at `until`. It prints a line when it has its
+/// place, and exits successfully if it held the place alone all the time.
 pub(crate) fn hostile(until: Instant) -> Child {
     let mut command = Command::new(env::current_exe().expect("this program"));
     let role = format!("{} {}", std::process::id(), until.as_nanos());
@@ -50,7 +51,7 @@ pub(crate) fn play() {
         if rng.random() {
             own.iter().for_each(|at| words[*at].store(rng.random(), Ordering::Relaxed));
         } else {
-            // It waits, it says, above everybody, since long ago or from just now on.
+            // It claims to wait above all others, since long ago or from just now on.
             let from = if rng.random() { 1 } else { clock::now().as_nanos() };
             let urgent = Some(Entry { level: RUNNING - rng.random_range(0..3), from });
             releases.publish(place, urgent, [urgent; 3]);

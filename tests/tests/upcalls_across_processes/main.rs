@@ -1,7 +1,8 @@
-//! Upcalls of several processes on one CPU. These tests check who ran when, never how fast.
+//! Upcalls of several processes on one CPU. These tests check which handler ran when, never how
+//! fast.
 //!
-//! Each process is this program again, told by an environment variable what to run. Without the
-//! right to real-time scheduling the tests say so and check nothing.
+//! Each process is this program again, with its role in an environment variable. Without the right
+//! to real-time scheduling the tests print that and check nothing.
 
 mod faults;
 mod guards;
@@ -14,13 +15,13 @@ use harness::{
     LONG, SHORT, Spec, alone, assert_nobody_is_preempted, millis, other, record_of, soon, within,
 };
 
-/// Not a test: what the other processes do.
+/// Is no test: runs the role of another process.
 #[test]
 fn other_process() {
     harness::play();
 }
 
-/// Not a test: what a hostile process does.
+/// Is no test: runs the role of a hostile process.
 #[test]
 fn hostile_process() {
     hostile::play();
@@ -48,8 +49,8 @@ fn a_waiting_process_is_raised_when_it_comes_to_deserve_it() {
     alone(|| {
         let start = soon();
         let until = start + millis(1_200);
-        // The long job of the first waits at its low level while the second works, from 0 to 6 of
-        // each 10 ms; at 5 ms the first has something that is more urgent than both.
+        // The long job of the first process waits at its low level while the second works, from 0
+        // to 6 of each 10 ms; at 5 ms the first has a job that is more urgent than both.
         let both: [Spec; 2] = [[100_000, 15, 1, 1_000], [5_000, 1, 1, 200]];
         let middle: Spec = [10_000, 12, 1, 500];
         let children = [other(start, until, &both), other(start, until, &[middle])];

@@ -1,5 +1,5 @@
-//! Channels that are admitted keep their delay bounds in the simulator, which shares no line with
-//! the bounds: it turns the policies of `sending_host::policy`.
+//! Admitted channels keep their delay bounds in the simulator, which shares no line with the
+//! bounds: it drives the policies of `sending_host::policy`.
 
 use crate::channels_draw::{draw_backlogs, draw_channels, draw_hogs, draw_sender, simulate};
 use punctual_analysis::Steps;
@@ -18,13 +18,13 @@ use sending_host::simulation::sources::{Backlog, Hog, HogPattern};
 use sending_host::simulation::{Setup, run};
 use system_tests::seeds::on_all_threads;
 
-/// Steps that take from as little as nothing to their worst.
+/// Draws costs of steps from as little as nothing to their worst.
 fn draw_costs(rng: &mut ChaCha8Rng) -> Drawn<ChaCha8Rng> {
     let least_percent = rng.random_range(0..=100);
     Drawn { least_percent, rng: ChaCha8Rng::seed_from_u64(rng.random()) }
 }
 
-/// Steps that take at least so many per cent of their costs.
+/// Returns steps that take at least this percentage of their costs.
 fn at_least(percent: u64, sender: &Sender) -> Assumed<'static> {
     Assumed::at_least(percent as u32 * 10_000, sender.costs)
 }
@@ -76,8 +76,8 @@ fn admitted_channels_are_never_late() {
     assert!(admitted > 3_000, "{admitted} admitted");
 }
 
-/// A source that sends ten times as much as it declared, of any size, is held and refused; neither
-/// the others nor the messages of its own that were let in take longer than was granted.
+/// A source that sends ten times as much as it declared, in any size, is held and refused. Neither
+/// the other channels' messages nor its own accepted ones take longer than was granted.
 #[test]
 fn a_misbehaving_channel_harms_nobody() {
     let admitted = on_all_threads(700, |seed| {
@@ -126,8 +126,8 @@ fn a_misbehaving_channel_harms_nobody() {
     assert!(admitted > 300, "{admitted} admitted");
 }
 
-/// The bounds with interference (Theorem 4 of `docs/channel-bounds.md`) against hogs that come late
-/// and then early, and whenever a packet goes on the link.
+/// Compares the bounds with interference (Theorem 4 of `docs/channel-bounds.md`) with hogs that
+/// come late and then early, and whenever a packet goes on the link.
 #[test]
 fn bounds_beneath_hogs_are_never_exceeded() {
     let bounded = on_all_threads(3_000, |seed| {
@@ -151,7 +151,7 @@ fn bounds_beneath_hogs_are_never_exceeded() {
                 };
                 let Some(bounds) = bounds else { continue };
                 any = true;
-                // Where a step may take nothing, it often takes most of its cost all the same.
+                // A step that may take nothing often takes most of its cost all the same.
                 let costs = match least_percent {
                     0 => draw_costs(&mut rng),
                     _ => Drawn { least_percent, rng: ChaCha8Rng::seed_from_u64(rng.random()) },
@@ -166,8 +166,8 @@ fn bounds_beneath_hogs_are_never_exceeded() {
     assert!(bounded > 1_200, "{bounded} bounded");
 }
 
-/// The example of `docs/channel-bounds.md`, "Interference from above": to add what hogs run to the
-/// window is not enough. While one runs the link becomes free, and that costs C_link once more.
+/// The example of `docs/channel-bounds.md`, "Interference from above": adding the hogs' work to the
+/// window is not enough. While one runs, the link becomes free, and that costs C_link once more.
 #[test]
 fn interference_lets_more_link_scheduling_through() {
     let micros = Service::from_micros;
@@ -223,8 +223,9 @@ fn interference_lets_more_link_scheduling_through() {
     println!("hoped for {hoped}, seen {seen}, bound {}", bound(&interference));
 }
 
-/// Why O2 is promised less where costs are upper bounds: on a processor that is a little faster than
-/// said, a block ends before the link is free, and the next packet waits for somebody else's block.
+/// Shows why O2 is promised less where costs are upper bounds: on a processor slightly faster than
+/// declared, a block ends before the link is free, and the next packet waits for another channel's
+/// block.
 #[test]
 fn in_o2_a_faster_processor_exceeds_the_bound_for_exact_costs() {
     let exceeded = on_all_threads(400, |seed| {

@@ -1,4 +1,4 @@
-//! Random senders, channels and what they send, for the tests of channels.
+//! Draws senders, channels and their traffic, for the tests of channels.
 
 use punctual_analysis::channel::deadline_monotonic;
 use punctual_model::channel::{
@@ -15,8 +15,8 @@ use sending_host::bounds::Interference;
 use sending_host::simulation::sources::{Backlog, Hog, HogPattern};
 use sending_host::simulation::{Setup, run};
 
-/// A host like those of real-time channels, §5, and unlike them: links from faster to slower than
-/// the processor, blocks from one to five packets.
+/// Draws a host like those of real-time channels, §5, and unlike them: links from faster to slower
+/// than the processor, blocks from one to five packets.
 pub(crate) fn draw_sender(rng: &mut ChaCha8Rng) -> Sender {
     let micros = |rng: &mut ChaCha8Rng, from, to| Service::from_micros(rng.random_range(from..=to));
     let startup = Duration::from_micros(rng.random_range(5..=60));
@@ -46,7 +46,8 @@ pub(crate) fn draw_sender(rng: &mut ChaCha8Rng) -> Sender {
     }
 }
 
-/// Two to eight channels that ask for 10 to 80 % of what `sender` has, ranked by delay bound.
+/// Draws two to eight channels that ask for 10 to 80 % of the capacity of `sender`, ranked by delay
+/// bound.
 pub(crate) fn draw_channels(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Channel> {
     let count = rng.random_range(2..=8);
     let load = rng.random_range(0.1..0.8);
@@ -72,7 +73,8 @@ pub(crate) fn draw_channels(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Channe
     deadline_monotonic(&channels).into_iter().map(|at| channels[at].clone()).collect()
 }
 
-/// Best effort as `sender` promises it: none, or one to three senders, backlogged or with pauses.
+/// Draws best effort within the share of `sender`: none, or one to three sources, backlogged or
+/// with pauses.
 pub(crate) fn draw_backlogs(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Backlog> {
     let BestEffort::Sized { least, most } = sender.best_effort else { return Vec::new() };
     (0..rng.random_range(1..=3))
@@ -89,7 +91,8 @@ pub(crate) fn draw_backlogs(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Backlo
         .collect()
 }
 
-/// One to three hogs that take up to a third of the processor, and what admission is told of them.
+/// Draws one to three hogs that take up to a third of the processor, and their description for
+/// admission.
 pub(crate) fn draw_hogs(rng: &mut ChaCha8Rng) -> (Vec<Hog>, Vec<Interference>) {
     let count = rng.random_range(1..=3);
     let hogs: Vec<Hog> = (0..count)
@@ -115,8 +118,8 @@ pub(crate) fn draw_hogs(rng: &mut ChaCha8Rng) -> (Vec<Hog>, Vec<Interference>) {
             HogPattern::Periodic { late, .. } => late.as_nanos(),
             HogPattern::AtStarts => 0,
         };
-        // They wait for each other: at most two of each are there at once, and what comes
-        // meanwhile, of a third of the processor.
+        // The hogs wait for each other: at most two jobs of each are there at once, and those that
+        // come meanwhile, of a third of the processor.
         let waits = if hogs.len() > 1 { 4 * all } else { 0 };
         let jitter = Duration::from_nanos(late + waits);
         Interference { work: hog.work, period: hog.period, jitter }
@@ -125,8 +128,8 @@ pub(crate) fn draw_hogs(rng: &mut ChaCha8Rng) -> (Vec<Hog>, Vec<Interference>) {
     (hogs, told)
 }
 
-/// The sources of one run: bursts together, at drawn phases, one just after another from the least
-/// urgent up, or drawn.
+/// Draws the sources of one run: bursts together, at drawn phases, one just after another from the
+/// least urgent up, or any.
 fn draw_sources(
     channels: &[Channel],
     rng: &mut ChaCha8Rng,
@@ -158,7 +161,7 @@ fn draw_sources(
     (sources, until + longest * 60)
 }
 
-/// What `runs` drawn runs did to each channel.
+/// Simulates `runs` drawn runs, and returns the result for each channel.
 pub(crate) fn simulate(
     sender: &Sender,
     channels: &[Channel],

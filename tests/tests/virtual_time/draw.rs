@@ -1,9 +1,9 @@
-//! Random tasks on both sides of the line, overloads among them.
+//! Draws random tasks, feasible ones and overloads.
 
 use punctual_model::{Duration, Service, Task, TaskSpec};
 use rand::{Rng, RngExt};
 
-/// 1 to 8 tasks that want between `total.0` and `total.1` of a processor, all lengths whole
+/// Draws 1 to 8 tasks that use between `total.0` and `total.1` of a processor, all lengths whole
 /// microseconds: periods from 1 ms, the longest up to `spread` times as long; deadlines before and
 /// after the period, jitter, quanta and last segments, or none of each.
 pub(crate) fn tasks(rng: &mut impl Rng, total: (f64, f64), spread: f64) -> Vec<Task> {

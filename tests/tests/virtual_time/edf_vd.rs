@@ -12,7 +12,7 @@ use punctual_trace::Summary;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Tasks of two criticalities, some with quanta or shorter deadlines.
+/// Draws tasks of two criticalities, some with quanta or shorter deadlines.
 fn draw(rng: &mut ChaCha8Rng) -> Vec<Task> {
     let count = rng.random_range(2..=6);
     let total: f64 = rng.random_range(0.5..1.0);
@@ -38,7 +38,7 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Task> {
     shares.iter().enumerate().map(task).collect()
 }
 
-/// Runs `tasks` once; `one_in` jobs of high criticality need their `wcet_high`.
+/// Runs `tasks` once; one in `one_in` jobs of high criticality needs its `wcet_high`.
 fn run(tasks: &[Task], jobs: Jobs, one_in: u32, costs: Overheads, seed: u64) -> Summary {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let longest = tasks.iter().map(Task::min_inter_arrival).max().unwrap_or_default();
@@ -66,7 +66,7 @@ fn of_grant(tasks: &[Task], grant: &Grant) -> Jobs {
     Jobs::edf_vd(tasks, &first, 0)
 }
 
-/// Jobs of high criticality that were late.
+/// Returns the number of late jobs of high criticality.
 fn high_late(tasks: &[Task], summary: &Summary) -> u64 {
     let high = tasks.iter().zip(summary.tasks()).filter(|(task, _)| task.wcet_high().is_some());
     high.map(|(_, seen)| seen.late).sum()
@@ -123,8 +123,9 @@ fn nobody_is_late_before_and_none_of_high_criticality_afterwards() {
     assert!(plain_edf_late > 1_000, "without virtual deadlines they are late: {plain_edf_late}");
 }
 
-/// Baruah et al., ECRTS 2012, Theorem 1, is a utilisation test for deadlines at the end of the period: ours
-/// admits what it does (but for a hundredth, for x is one of 1024 here).
+/// Baruah et al., ECRTS 2012, Theorem 1, is a utilisation test for deadlines at the end of the
+/// period. This analysis admits whatever that test admits, except for a hundredth, because x is one
+/// of 1024 values here.
 #[test]
 fn it_admits_what_the_utilisation_test_admits() {
     let (host, mut compared) = (HostProfile::ideal(1), 0);

@@ -1,4 +1,4 @@
-//! The egress scheduler keeps what `analysis::channel::egress` promises for it, in virtual time.
+//! The egress scheduler keeps the promises of `analysis::channel::egress`, in virtual time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,14 +18,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use system_tests::seeds::on_all_threads;
 
-/// Takes no notice.
+/// A sink that ignores every event.
 struct Untold;
 
 impl Sink for Untold {
     fn record(&mut self, _: Event) {}
 }
 
-/// Links from faster to slower than the processor, at a pace or without.
+/// Draws links from faster to slower than the processor, paced or not.
 fn draw_egress(rng: &mut ChaCha8Rng) -> Egress {
     let startup = Duration::from_nanos(rng.random_range(0..=20_000));
     let link = Link::new(startup, rng.random_range(1..=80)).expect("valid");
@@ -37,7 +37,7 @@ fn draw_egress(rng: &mut ChaCha8Rng) -> Egress {
     Egress::new(link, cut, per_packet, cpu.parse().expect("valid"), allowance).expect("fast")
 }
 
-/// One to seven channels that ask for 10 to 90 % of thread and link.
+/// Draws one to seven channels that ask for 10 to 90 % of thread and link.
 fn draw_channels(egress: &Egress, rng: &mut ChaCha8Rng) -> Vec<Channel> {
     let count = rng.random_range(1..=7);
     let load = rng.random_range(0.1..0.9);
@@ -65,7 +65,7 @@ fn draw_reservations(rng: &mut ChaCha8Rng) -> Vec<Reservation> {
     (0..count).map(one).collect()
 }
 
-/// The reservations as tasks, which take all of their budgets.
+/// Returns the reservations as tasks, which take all of their budgets.
 fn budgets(all: &[Reservation]) -> Vec<Task> {
     let task = |one: &Reservation| {
         Task::new(TaskSpec::periodic("reserved", one.period(), one.budget())).expect("valid")
@@ -73,8 +73,9 @@ fn budgets(all: &[Reservation]) -> Vec<Task> {
     all.iter().map(task).collect()
 }
 
-/// Thousands of admitted systems beside best effort that always has something, beneath reservations, with a thread
-/// that wakes up as late as admission reckons: no message takes longer than was proven, nor than was asked for.
+/// Thousands of admitted systems beside best effort that always has something to send, beneath
+/// reservations, with a thread that wakes up as late as admission assumes: no message takes longer
+/// than was proven, nor than was requested.
 #[test]
 fn no_message_of_an_admitted_channel_is_late() {
     let closest = AtomicU64::new(0);
@@ -159,6 +160,6 @@ fn no_message_of_an_admitted_channel_is_late() {
     let closest = closest.into_inner();
     println!("{admitted} admitted, the longest delay over its bound {closest} ‰");
     assert!(admitted > 1_000, "{admitted} admitted");
-    // A bound that nothing comes near would be no test of the scheduler.
+    // A bound that no run comes near would be no test of the scheduler.
     assert!(closest > 850, "{closest}");
 }

@@ -1,4 +1,4 @@
-//! A driver of the outlet in virtual time: sources, one thread that hands over, a wire.
+//! Drives the egress scheduler in virtual time: sources, one thread that hands over, a wire.
 
 use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant};
@@ -9,44 +9,44 @@ use rand_chacha::ChaCha8Rng;
 
 /// A server and its wire.
 pub(crate) struct System {
-    /// The most processor time to hand over a packet.
+    /// The greatest processor time for handing over a packet.
     pub(crate) cpu: Duration,
-    /// What a packet takes once it was handed over.
+    /// The link on which a packet travels after it was handed over.
     pub(crate) wire: Link,
     pub(crate) cut: Packetisation,
     /// The least time from one packet to the next.
     pub(crate) pace: Duration,
-    /// Message sizes of the senders of best effort; they always have something.
+    /// The message sizes of the best-effort senders, which always have something to send.
     pub(crate) best_effort: Vec<u32>,
 }
 
 impl System {
-    /// The link as the outlet reckons it.
+    /// Returns the link as the egress scheduler models it.
     pub(crate) fn link(&self) -> Link {
         let (nothing, byte) = (self.wire.transmission_time(0), self.wire.transmission_time(1));
         Link::new(nothing + self.cpu, (byte - nothing).as_nanos()).expect("as the wire")
     }
 }
 
-/// A channel and who sends.
+/// A channel and its source.
 pub(crate) struct Stream {
     pub(crate) terms: Terms,
     pub(crate) source: Source,
 }
 
-/// Messages as they come from a client, in order.
+/// A client's messages, in order.
 pub(crate) struct Source(Box<dyn Iterator<Item = Message>>);
 
 /// A message of a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
-    /// `None`: whenever there is a place for it.
+    /// `None` means as soon as there is room for it.
     at: Option<Instant>,
     bytes: u32,
 }
 
 impl Source {
-    /// Bursts as large as allowed, then as fast as allowed.
+    /// Returns a source that sends the largest allowed bursts, then as fast as allowed.
     pub(crate) fn greedy(
         of: LinearBounded,
         first: Instant,
@@ -62,7 +62,7 @@ impl Source {
         })))
     }
 
-    /// Anything that conforms.
+    /// Returns a source with any conforming traffic.
     pub(crate) fn drawn(
         of: LinearBounded,
         first: Instant,
@@ -85,7 +85,7 @@ impl Source {
         Self(Box::new(messages.take_while(move |message| message.at < Some(until))))
     }
 
-    /// Ten times as many as allowed, a part of them too large.
+    /// Returns a source with ten times the allowed messages, some of them too large.
     pub(crate) fn flood(
         of: LinearBounded,
         first: Instant,
@@ -103,13 +103,13 @@ impl Source {
         })))
     }
 
-    /// There is always one.
+    /// Returns a source that always has a message.
     pub(crate) fn always(bytes: u32) -> Self {
         Self(Box::new(std::iter::repeat(Message { at: None, bytes })))
     }
 }
 
-/// What became of the messages of a channel.
+/// The results for the messages of a channel.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) offered: u64,
@@ -117,19 +117,20 @@ pub(crate) struct Tally {
     pub(crate) wrong_size: u64,
     pub(crate) too_early: u64,
     pub(crate) not_conforming: u64,
-    /// From logical arrival to the end on the wire.
+    /// The longest delay from logical arrival to the end on the wire.
     pub(crate) longest: Duration,
-    /// Of each message taken.
+    /// The logical arrival of each accepted message.
     pub(crate) logical: Vec<Instant>,
-    /// When each message taken came.
+    /// The actual arrival of each accepted message.
     arrived: Vec<Instant>,
     largest: u32,
     smallest: Option<u32>,
 }
 
 impl Tally {
-    /// What was taken, in every window between two of its arrivals, is within the contract: by logical
-    /// arrivals always, as one that sends no bursts; by arrivals only if nothing early was held.
+    /// Checks that the accepted messages conform to the contract in every window between two
+    /// arrivals: always by logical arrivals, as for a channel that sends no bursts; by actual
+    /// arrivals only if no early message was held.
     pub(crate) fn assert_policed(&self, of: LinearBounded, held: bool, seed: u64) {
         let no_burst = LinearBounded::new(1, 1, of.min_inter_arrival(), 1).expect("valid");
         assert_conforming(&self.logical, no_burst, seed);
@@ -143,7 +144,7 @@ impl Tally {
 
 fn assert_conforming(times: &[Instant], of: LinearBounded, seed: u64) {
     for (at, first) in times.iter().enumerate() {
-        // Of the long windows those from the first on, which a drift would show in.
+        // Long windows are checked only from the first arrival on, where a drift would show.
         let windows = if at == 0 { times.len() } else { 300 };
         for (more, last) in times[at..].iter().enumerate().take(windows) {
             let window = *last - *first + Duration::from_nanos(1);
@@ -154,7 +155,7 @@ fn assert_conforming(times: &[Instant], of: LinearBounded, seed: u64) {
 }
 
 /// Runs `streams` and the best effort of `system` until `until`, and then until all messages are
-/// complete. What became of each stream.
+/// complete. Returns the results for each stream.
 pub(crate) fn drive(
     system: &System,
     order: ServiceOrder,
@@ -178,7 +179,7 @@ pub(crate) fn drive(
     }
     let mut tallies: Vec<Tally> = streams.iter().map(|_| Tally::default()).collect();
     let mut inside: Vec<Option<Instant>> = vec![None; streams.len()];
-    // A processor that takes less than its worst, down to so many percent.
+    // A processor that takes less than its worst, down to this percentage.
     let least_percent = if rng.random_bool(0.5) { 100 } else { rng.random_range(0..100) };
     let (mut now, mut wire_free) = (Instant::ZERO, Instant::ZERO);
     loop {
@@ -228,7 +229,7 @@ pub(crate) fn drive(
     tallies
 }
 
-/// The logical arrival of the message if it was taken.
+/// Returns the logical arrival of the message if it was accepted.
 fn offer(
     egress: &mut EgressScheduler,
     tally: &mut Tally,

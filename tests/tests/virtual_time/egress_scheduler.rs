@@ -1,9 +1,10 @@
-//! The outlet of the communication server keeps what analysis promises for it, in virtual time.
+//! The egress scheduler of the communication server keeps the promises of the analysis, in virtual
+//! time.
 //!
-//! The driver below hands over as a thread of its own would: the processor's time for each packet
-//! passes before the packet begins to leave, so for the analysis it is a part of the link's start-up,
-//! and the processor itself takes none. A block is not interrupted: for the analysis it is one
-//! packet, with as many start-ups as it has packets.
+//! The driver hands over as a thread of its own would: the processor's time for each packet passes
+//! before the packet begins to leave. So for the analysis it is a part of the link's start-up, and
+//! the processor itself takes none. A block is not interrupted: for the analysis it is one packet,
+//! with as many start-ups as it has packets.
 
 use crate::egress_driver::{Source, Stream, System, Tally, drive};
 use punctual_analysis::Steps;
@@ -34,7 +35,7 @@ fn draw_system(rng: &mut ChaCha8Rng) -> System {
     let per_block = if rng.random_bool(0.6) { 1 } else { rng.random_range(2..=5) };
     System {
         cpu: Duration::from_nanos(cpu),
-        // Headers, gaps between packets.
+        // Headers, and gaps between packets.
         wire: Link::new(Duration::from_nanos(rng.random_range(0..=20_000)), nanos_per_byte)
             .expect("valid"),
         cut: Packetisation::new(packet, per_block).expect("valid"),
@@ -43,7 +44,7 @@ fn draw_system(rng: &mut ChaCha8Rng) -> System {
     }
 }
 
-/// The sender that admission is asked about.
+/// Returns the sender for admission.
 fn sender(system: &System) -> Sender {
     let System { cut, pace, best_effort, .. } = system;
     let blocks = cut.packets_per_block();
@@ -61,7 +62,7 @@ fn sender(system: &System) -> Sender {
     }
 }
 
-/// One to seven channels that ask for 10 to 100 % of the link.
+/// Draws one to seven channels that ask for 10 to 100 % of the link.
 fn draw_channels(system: &System, rng: &mut ChaCha8Rng) -> Vec<Channel> {
     let count = rng.random_range(1..=7);
     let load = rng.random_range(0.1..1.0);
@@ -83,8 +84,9 @@ fn draw_channels(system: &System, rng: &mut ChaCha8Rng) -> Vec<Channel> {
         .collect()
 }
 
-/// What the channels send in one run: all together, at drawn phases, one just after another from the
-/// least urgent up, or anything conforming; and some of them ten times what they declared.
+/// Draws the traffic of one run: all channels together, at drawn phases, one just after another
+/// from the least urgent up, or anything conforming; some of them send ten times what they
+/// declared.
 fn draw_streams(
     channels: &[Channel],
     grant: &ChannelGrant,
@@ -92,7 +94,7 @@ fn draw_streams(
 ) -> (Vec<Stream>, Instant) {
     let longest = channels.iter().map(|c| c.arrivals().min_inter_arrival()).max().expect("some");
     let start = rng.random_range(0..3_000_000);
-    // Beyond the last first message, too.
+    // Beyond the last of the first messages, too.
     let until = Instant::from_nanos(start + 3_000_000) + longest * 4;
     let pattern = rng.random_range(0..4);
     let step = rng.random_range(1..400_000);
@@ -135,15 +137,15 @@ fn assert_within(tallies: &[Tally], bounds: &[Duration], what: &str, seed: u64) 
     }
 }
 
-/// Thousands of admitted systems, beside best effort that always has something: no message takes
-/// longer than was granted. The seed in the message replays a failure.
+/// Thousands of admitted systems, beside best effort that always has something to send: no message
+/// takes longer than was granted. The seed in the message replays a failure.
 #[test]
 fn no_message_of_an_admitted_channel_is_late() {
     none_is_late(|system, _| system);
 }
 
-/// The same where packets rest by a pace of one to four times what the processor takes for one, so that it
-/// is the link that decides for some, and the pace for others.
+/// The same where packets are paced at one to four times the processor time of one, so that the
+/// link decides for some and the pace for others.
 #[test]
 fn no_message_of_an_admitted_channel_is_late_at_a_pace() {
     none_is_late(|system, rng| {
@@ -183,12 +185,12 @@ fn none_is_late(change: impl Fn(System, &mut ChaCha8Rng) -> System + Sync) {
     let closest = closest.into_inner();
     println!("{admitted} admitted, the longest delay over its bound {closest} ‰");
     assert!(admitted > 1_000, "{admitted} admitted");
-    // A bound that nothing comes near would be no test of the outlet.
+    // A bound that no run comes near would be no test of the egress scheduler.
     assert!(closest > 900, "{closest}");
 }
 
-/// A client that sends ten times what it declared, of any size, harms neither others nor the messages
-/// of its own that were taken.
+/// A client that sends ten times what it declared, in any size, delays neither other channels'
+/// messages nor its own accepted ones.
 #[test]
 fn who_breaks_the_contract_harms_nobody() {
     let admitted = on_all_threads(600, |seed| {
@@ -211,7 +213,7 @@ fn who_breaks_the_contract_harms_nobody() {
             assert_eq!(tally.wrong_size > 0, at == culprit, "seed {seed}");
             assert_eq!(tally.too_early > 0, at == culprit && loses, "seed {seed}");
             assert_eq!(tally.not_conforming > 0, at == culprit && !loses, "seed {seed}");
-            // What was taken, counted in every window.
+            // The accepted messages, counted in every window.
             tally.assert_policed(channels[at].arrivals(), at == culprit && !loses, seed);
         }
         true
@@ -219,8 +221,8 @@ fn who_breaks_the_contract_harms_nobody() {
     assert!(admitted > 150, "{admitted} admitted");
 }
 
-/// Channels that always have something, however long: the n-th message counts as arrived exactly
-/// n spacings after the first. Best effort with a share as well, where the link has room.
+/// Channels that always have something to send: the n-th message counts as arrived exactly n
+/// spacings after the first. Best effort has a share as well, where the link has room.
 #[test]
 fn a_saturating_channel_gets_its_rate_exactly() {
     for seed in 0..20 {
@@ -228,7 +230,7 @@ fn a_saturating_channel_gets_its_rate_exactly() {
         let system = System { best_effort: Vec::new(), ..draw_system(&mut rng) };
         let of = |bytes: u32| system.link().transmission_time(bytes);
         let whole = system.cut.packet_bytes();
-        // A third of the link for each, by odd spacings.
+        // A third of the link for each, with odd spacings.
         let streams: Vec<Stream> = (0..3)
             .map(|at| {
                 let spacing = of(whole) * 3 + Duration::from_nanos(1 + 2 * rng.random_range(0..9));

@@ -15,7 +15,7 @@ fn rng() -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(17)
 }
 
-/// Three tasks that use 90 % of a processor, rate monotonic, and are admitted.
+/// Returns three tasks that use 90 % of a processor, rate monotonic, and are admitted.
 fn admitted() -> Vec<Task> {
     let spec = |period, wcet| {
         TaskSpec::periodic("t", Duration::from_micros(period), Service::from_micros(wcet))
@@ -33,7 +33,7 @@ fn together(tasks: &[Task]) -> Periodic<'_> {
     Periodic::new(tasks, &vec![Duration::ZERO; tasks.len()])
 }
 
-/// What happened, and how many were late.
+/// Returns the events of a run, and the number of late jobs.
 fn events(tasks: &[Task], arrivals: &mut impl Arrivals) -> (Vec<Event>, u64) {
     let mut events = Vec::new();
     run(tasks, Jobs::of(Policy::Rm, tasks, 0), arrivals, UNTIL, &mut events);
@@ -65,7 +65,7 @@ fn overruns_are_counted_and_make_jobs_late() {
     let mut arrivals = Overrun::new(together(&tasks), OneIn(20), 250, rng());
     let (events, late) = events(&tasks, &mut arrivals);
     assert!(late > 50, "{late}");
-    // What each job got, from the trace alone.
+    // The service of each job, from the trace alone.
     let mut since = [Instant::ZERO; 3];
     let mut got = [Duration::ZERO; 3];
     let mut overruns = 0;
@@ -81,7 +81,7 @@ fn overruns_are_counted_and_make_jobs_late() {
             other => panic!("no policy of tasks does {other:?}"),
         }
     }
-    // Three more were asked for than came before the end.
+    // Three more arrivals were drawn than came before the end.
     assert!((arrivals.struck() - 3..=arrivals.struck()).contains(&overruns), "{overruns}");
 }
 
@@ -104,7 +104,8 @@ fn late_timers_are_counted_and_make_jobs_late() {
     let most = Duration::from_micros(800);
     let mut arrivals = LateTimers::new(3, together(&tasks), OneIn(10), most, rng());
     assert!(events(&tasks, &mut arrivals).1 > 50);
-    // Of one short task alone, every late timer is a job that begins late, and no other is.
+    // If a short task runs alone, every late timer is a job that begins late, and there are no
+    // others.
     let short = TaskSpec {
         relative_deadline: Duration::from_micros(500),
         ..TaskSpec::periodic("t", Duration::from_micros(1_000), Service::from_micros(100))
@@ -132,7 +133,7 @@ fn stolen_time_makes_jobs_late_by_what_was_taken() {
         assert!(left.is_empty());
         assert!(late(&tasks, &events) > 50, "{theft:?}");
     }
-    // One task alone takes as much longer as is stolen while it runs.
+    // If one task runs alone, it takes longer by the time stolen while it runs.
     let alone = &tasks[..1];
     let all_at_start = Theft::Regular(loss, Duration::ZERO);
     let setting = Setting::default().on(Stolen::new(Whole, all_at_start, rng()), Instant::MAX);
@@ -148,7 +149,7 @@ fn stolen_time_makes_jobs_late_by_what_was_taken() {
     assert_eq!(events.len(), 2 * 4_000);
 }
 
-/// The same seeds, the same run.
+/// The same seeds give the same run.
 #[test]
 fn faults_replay() {
     let tasks = admitted();

@@ -1,13 +1,14 @@
-//! What is admitted together is in time together: many systems of [`system_tests::together`].
+//! Work that is admitted together meets its deadlines together: many systems of
+//! [`system_tests::together`].
 
 use system_tests::together::{Kept, KeptStreams, holds, holds_wherever_it_sends, streams_hold};
 
-/// `JOINT_SYSTEMS` draws more of them.
+/// Returns the number of systems; `JOINT_SYSTEMS` draws more of them.
 fn systems() -> u64 {
     std::env::var("JOINT_SYSTEMS").ok().and_then(|count| count.parse().ok()).unwrap_or(30_000)
 }
 
-/// Returns what was kept of each of the systems that was admitted; the seed in the message replays a failure.
+/// Returns the result of each admitted system. The seed in the message replays a failure.
 fn kept_of<K: Send>(seeds: u64, holds: fn(u64) -> Result<Option<K>, String>) -> Vec<K> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = |first: u64| {
@@ -37,7 +38,7 @@ fn what_is_admitted_together_is_in_time_together() {
     assert!(kept.len() as u64 * 8 > seeds, "{} of {seeds} admitted", kept.len());
 }
 
-/// On two CPUs the thread that sends runs on either.
+/// On two CPUs the sending thread runs on either.
 #[test]
 fn on_two_cpus_tasks_are_in_time_wherever_the_channels_run() {
     let seeds = systems() / 4;
@@ -48,7 +49,8 @@ fn on_two_cpus_tasks_are_in_time_wherever_the_channels_run() {
     assert!(kept.len() as u64 * 12 > seeds && worst > 0.8, "{} of {seeds}", kept.len());
 }
 
-/// Frames are worked off by turns among the tasks, and sent: none is late, nor beyond what is proven of it.
+/// Upcalls among the tasks process frames and hand them over to be sent: none is late, nor beyond
+/// its proven bound.
 #[test]
 fn no_frame_of_an_admitted_stream_is_late() {
     let seeds = systems() / 5;
@@ -63,8 +65,8 @@ fn no_frame_of_an_admitted_stream_is_late() {
     assert!(kept.len() as u64 * 8 > seeds, "{} of {seeds} admitted", kept.len());
 }
 
-/// A reservation interrupts the thread that sends, whose change back costs more than the reservation's own switches:
-/// charged at their price, a task exceeds its bound.
+/// A reservation interrupts the sending thread, whose change back costs more than the reservation's
+/// own switches: if only the latter were charged, a task would exceed its bound.
 #[test]
 fn changes_back_to_an_interrupted_thread_are_charged() {
     let kept = holds(4_200).unwrap_or_else(|broken| panic!("{broken}"));

@@ -1,19 +1,19 @@
-//! Counts jobs and those that are late, and nothing else: a histogram would be most of the work.
+//! Counts jobs and late jobs only: a histogram would be most of the work.
 
 use punctual_model::{Duration, Task};
 use punctual_trace::{Event, Kind, Sink};
 
-/// What was seen so far.
+/// The counts so far.
 pub(crate) struct Late {
     relative_deadlines: Vec<Duration>,
-    /// Jobs that completed.
+    /// The number of completed jobs.
     pub(crate) jobs: u64,
-    /// Those that did so after their deadline.
+    /// The number of jobs that completed after their deadline.
     pub(crate) late: u64,
 }
 
 impl Late {
-    /// Nothing seen of `tasks`.
+    /// Returns zero counts for `tasks`.
     pub(crate) fn new(tasks: &[Task]) -> Self {
         let relative_deadlines = tasks.iter().map(Task::relative_deadline).collect();
         Self { relative_deadlines, jobs: 0, late: 0 }

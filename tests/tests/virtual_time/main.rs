@@ -1,4 +1,4 @@
-//! Predicted against simulated: whatever admission promises holds in virtual time.
+//! Predictions against simulation: every promise of admission holds in virtual time.
 
 mod channels;
 mod channels_draw;

@@ -1,34 +1,39 @@
-//! One contract, one answer: whoever is asked.
+//! One contract has one answer, from every component that admits.
 //!
-//! A contract of upcalls and of the kernel's reservations on one CPU is asked of
+//! A contract of upcalls and of the kernel's reservations on one CPU is passed to
 //! - `admit`, as a whole;
 //! - [`System`], entry by entry, in a drawn order;
-//! - the broker's [`AdmissionState`] in that order, each entry a grant, with a quota that nothing exceeds;
+//! - the broker's [`AdmissionState`] in that order, each entry a grant, with a quota that nothing
+//!   exceeds;
 //! - the upcalls of a process ([`Upcalls::create`]), which know no reservations of others.
 //!
-//! The relations, which are tested:
-//! 1. `System` admits all if and only if `admit` does and all shares together are within what may be promised of the
-//!    CPU. (`admit` holds reservations to that, and upcalls to their deadlines only: what is in time beneath the
-//!    reservations of its own contract may use a whole CPU. A host keeps some of each for others.)
-//! 2. `AdmissionState` say what `System` says, entry by entry, and name the same test.
-//! 3. Without reservations and without containment, a process admits all upcalls if and only if `admit` does. With
-//!    reservations `admit` admits no more than the process does.
+//! The tests check these relations:
+//! 1. `System` admits all if and only if `admit` does and all shares together are within the
+//!    promisable share of the CPU. (`admit` applies that share to reservations, but only the
+//!    deadlines to upcalls: work that meets its deadlines beneath the reservations of its own
+//!    contract may use a whole CPU. A host keeps some of each for others.)
+//! 2. `AdmissionState` gives the same answers as `System`, entry by entry, and names the same test.
+//! 3. Without reservations and without containment, a process admits all upcalls if and only if
+//!    `admit` does. With reservations `admit` admits no more than the process does.
 //! 4. With containment, which adds blocking, a process admits no more than without.
-//! 5. Whoever refuses because of a late task says of whom, how late and why in the words of `admit`, except that a host
-//!    names no task that it admitted before.
+//! 5. A refusal because of a late task names the task, its tardiness and the reason in the words of
+//!    `admit`, except that a host names no task that it admitted before.
 //!
-//! With channels beside them, on a host whose broker carries channels and sets a reservation aside for their threads:
-//! 6. `AdmissionState` say what `System` says within the same steps, entry by entry, and in the same words.
+//! With channels beside them, on a host whose broker carries channels and sets a reservation aside
+//! for their threads:
+//! 6. `AdmissionState` gives the same answers as `System` within the same steps, entry by entry,
+//!    and in the same words.
 //! 7. `System` admits all if and only if
-//!    - `admit` admits the upcalls beneath the reservations and what is set aside;
+//!    - `admit` admits the upcalls beneath the reservations and the reservation set aside;
 //!    - `admit` admits the channels beneath the reservations;
-//!    - the rates of the channels are within the link, and all shares with what is set aside within the CPU.
+//!    - the rates of the channels are within the link, and all shares with the reservation set
+//!      aside within the CPU.
 //!
-//!    That is so where nothing is kept for best effort. `admit` keeps nothing of the processor for it, which `System`
-//!    does: with that it admits no less.
+//!    That holds where nothing is kept for best effort. `admit` keeps no processor time for it, but
+//!    `System` does: with best effort `admit` admits no less.
 //!
-//! `admit` lets tasks be late only by what the channels of their contract take. A broker promises before it knows which
-//! channels come, so it takes all of what is set aside.
+//! `admit` charges tasks only for the channels of their contract. A broker promises before it knows
+//! which channels come, so it charges the whole reservation set aside.
 
 use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Request, Steps, System, UpcallOrder, admit};
@@ -58,7 +63,7 @@ impl Handler for Idle {
     }
 }
 
-/// Periods that share factors and periods that do not.
+/// Draws periods, some with common factors and some without.
 fn period(rng: &mut ChaCha8Rng) -> u64 {
     if rng.random() {
         [5_000, 10_000, 20_000, 40_000][rng.random_range(0..4)]
@@ -82,7 +87,7 @@ fn upcall(rng: &mut ChaCha8Rng, at: u32, part: u64) -> Upcall {
 }
 
 fn reservation(rng: &mut ChaCha8Rng, part: u64) -> Reservation {
-    // Now and then a shorter one, or a longer period, than the kernel takes.
+    // Sometimes a shorter budget, or a longer period, than the kernel accepts.
     let period = if rng.random_ratio(1, 40) { 5_000_000 } else { period(rng) };
     let most = (1_000 * period / part).max(2);
     let least = if rng.random_ratio(1, 40) { 1 } else { most.min(2_000) };
@@ -102,7 +107,7 @@ fn contract(rng: &mut ChaCha8Rng) -> Contract {
     contract
 }
 
-/// What a contract asks for, as the broker is asked for it.
+/// Returns the entries of a contract as requests to the broker.
 fn entries(contract: &Contract) -> Vec<What> {
     let upcalls = contract.upcalls.iter().map(|upcall| What::Upcalls(vec![upcall.clone()]));
     let reserved = contract.reservations.iter().map(|named| What::Reservation(named.reservation));
@@ -119,7 +124,7 @@ fn asked<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
     }
 }
 
-/// The contract of `entries`, and the name of the last of them if that is an upcall.
+/// Returns the contract of `entries`, and the name of the last of them if that is an upcall.
 fn contract_of(entries: &[&What]) -> (Contract, Option<String>) {
     let upcalls = entries.iter().filter_map(|what| match what {
         What::Upcalls(upcalls) => Some(upcalls[0].clone()),
@@ -140,7 +145,7 @@ fn contract_of(entries: &[&What]) -> (Contract, Option<String>) {
     (contract, newest)
 }
 
-/// What `admit` says of `entries`, where the tasks of all but the last are not named.
+/// Returns the answer of `admit` for `entries`, in which only the tasks of the last are named.
 fn in_words_of_admit(entries: &[&What], host: &HostProfile) -> String {
     let (contract, newest) = contract_of(entries);
     let refusal = admit(&contract, host).expect_err("the last one was refused");
@@ -172,7 +177,7 @@ fn without_limit() -> Asker {
     Asker { uid: 1, quota: QuotaOf { quota, group: None } }
 }
 
-/// More of them: `PUNCTUAL_DRAWS=100000 cargo test …`.
+/// Returns the number of draws. For more of them: `PUNCTUAL_DRAWS=100000 cargo test …`.
 fn draws() -> u64 {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     count.unwrap_or(10_000)
@@ -183,7 +188,7 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
     let count = draws();
     let (asker, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut refused, mut by_share, mut in_processes) = (0, 0, 0, 0);
-    // Of the one who asks, and of one admitted before.
+    // Late tasks of the request, and of an entry admitted before.
     let mut late = [0_u64; 2];
     for seed in 0..count {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
@@ -242,7 +247,7 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
     );
 }
 
-/// What carries channels, as a broker is told of it.
+/// Draws the broker's configuration for channels.
 fn carried(rng: &mut ChaCha8Rng) -> ChannelsConfig {
     let period = rng.random_range(1_000..20_000u64);
     let budget = Service::from_micros(period * rng.random_range(5..60) / 100);
@@ -258,7 +263,7 @@ fn carried(rng: &mut ChaCha8Rng) -> ChannelsConfig {
     }
 }
 
-/// The same as a contract says it.
+/// Returns the same as a contract states it.
 fn sender(config: &ChannelsConfig) -> SenderSpec {
     let (none, packet) = (Service::ZERO, config.per_packet);
     SenderSpec {
@@ -278,7 +283,7 @@ fn sender(config: &ChannelsConfig) -> SenderSpec {
     }
 }
 
-/// Channels that ask together for a twentieth of thread and link, up to twice of them.
+/// Draws channels that together ask for a twentieth of thread and link, up to twice of them.
 fn channels(rng: &mut ChaCha8Rng, egress: &Egress, receives: bool) -> Vec<WantedChannel> {
     let count = rng.random_range(1..7u64);
     let part = count * rng.random_range(1..20);
@@ -331,7 +336,7 @@ fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
         others.upcalls.truncate(upcalls);
         others.tasks.truncate(upcalls);
 
-        // What of it `admit` is asked.
+        // The part of it that is passed to `admit`.
         let reserved = others.reservations.clone();
         let grants = entries(&others);
         let together: u64 = grants.iter().map(What::share_ppm).sum();
@@ -398,7 +403,7 @@ fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
             if let Err(refusal) = one {
                 *by_test.entry(refusal.test).or_default() += 1;
                 all = false;
-                // What is not decided within a broker's steps is refused.
+                // Requests that are not decided within a broker's steps are refused.
                 decided &= ask(&mut system.clone(), 10 * STEPS).is_err();
             }
         }

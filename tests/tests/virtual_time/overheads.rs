@@ -1,4 +1,4 @@
-//! What fits with the cost of switches and of waking up never misses where they cost that much.
+//! Systems that fit with the costs of switches and wake-ups never miss where these cost that much.
 
 use crate::late::Late;
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
@@ -12,7 +12,7 @@ use punctual_sim::tasks::{Setting, run, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Whether `tasks`, the most urgent first, certainly meet their deadlines at these costs.
+/// Returns whether `tasks`, the most urgent first, certainly meet their deadlines at these costs.
 fn fits(tasks: &[Task], policy: Policy, costs: Overheads) -> bool {
     let load = CpuLoad::new(tasks, [], costs.switch + costs.cache).with_wake_up(costs.wake_up);
     let mut steps = Steps::new(1_000_000);
@@ -26,8 +26,8 @@ fn fits(tasks: &[Task], policy: Policy, costs: Overheads) -> bool {
     }
 }
 
-/// A system and the cost of its switches, 1 to 200 µs, and of waking up, to 3 ms in half of the systems. With `long_quanta` each task has a quantum
-/// of at least a switch.
+/// Draws a system, the cost of its switches, 1 to 200 µs, and of wake-ups, up to 3 ms in half of
+/// the systems. With `long_quanta` each task has a quantum of at least a switch.
 fn draw(rng: &mut ChaCha8Rng, long_quanta: bool) -> (Vec<Task>, Overheads) {
     let switch = Service::from_micros(rng.random_range(1..=100));
     let cache = Service::from_micros(rng.random_range(0..=100));
@@ -47,7 +47,7 @@ fn draw(rng: &mut ChaCha8Rng, long_quanta: bool) -> (Vec<Task>, Overheads) {
     (tasks.iter().map(lengthen).collect(), Overheads { switch, cache, wake_up })
 }
 
-/// Late jobs over many patterns of arrivals.
+/// Returns the number of late jobs over many patterns of arrivals.
 fn late(tasks: &[Task], policy: Policy, costs: Overheads, seed: u64) -> u64 {
     let of_all = |of: fn(&Task) -> Duration| tasks.iter().map(of).max().unwrap_or_default();
     let until = Instant::ZERO + of_all(Task::min_inter_arrival) + of_all(Task::release_jitter);
@@ -58,7 +58,7 @@ fn late(tasks: &[Task], policy: Policy, costs: Overheads, seed: u64) -> u64 {
         let left = run_in(setting, tasks, jobs, &mut &mut *arrivals, until, &mut seen);
         assert!(left.is_empty());
     };
-    // Blockers whose switch is over, or has just begun, when the others are released.
+    // Blockers whose switch is over, or has just begun, when the other tasks are released.
     for lead in [costs.length(), Duration::ZERO] {
         for blocker in (0..tasks.len() as u32).map(Some).chain([None]) {
             let attack = Attack { blocker, lead, aligned: None };
@@ -72,9 +72,10 @@ fn late(tasks: &[Task], policy: Policy, costs: Overheads, seed: u64) -> u64 {
     seen.late
 }
 
-/// Also where a quantum is shorter than a switch, though the analysis counts no more than the quantum
-/// of a less urgent task: of n jobs in a busy window at most n − 1 displace another of them, so of
-/// the 2n switches charged one is left, for a switch to a less urgent job that was under way.
+/// The analysis is safe even where a quantum is shorter than a switch, though it counts no more
+/// than the quantum of a less urgent task. Of n jobs in a busy window at most n − 1 displace
+/// another of them, so one of the 2n charged switches is left over for a switch to a less urgent
+/// job that was under way.
 #[test]
 fn systems_that_fit_with_these_costs_never_miss() {
     let (mut admitted, mut would_be, mut woken) = ([0, 0], 0, 0);
@@ -90,10 +91,10 @@ fn systems_that_fit_with_these_costs_never_miss() {
             let late = late(&tasks, policy, costs, seed);
             assert_eq!(late, 0, "seed {seed}: {policy:?} {costs:?} {tasks:#?}");
         } else if fits(&tasks, policy, at_once) {
-            // If threads woke up at once it would fit: does it matter that they do not?
+            // With immediate wake-ups it would fit: does the delay matter?
             woken += u64::from(late(&tasks, policy, costs, seed) > 0);
         } else if fits(&tasks, policy, Overheads::default()) {
-            // Where switches were free it would fit: does it matter that they are not?
+            // With free switches it would fit: does their cost matter?
             would_be += u64::from(late(&tasks, policy, costs, seed) > 0);
         }
     }

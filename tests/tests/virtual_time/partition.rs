@@ -1,5 +1,5 @@
-//! CPUs set apart and given back. Alone in its program, because it measures the bandwidth of the whole
-//! host; short, because meanwhile that CPU is nobody else's.
+//! CPUs that are set apart and given back. The test is alone in its program, because it measures
+//! the bandwidth of the whole host, and short, because meanwhile no other process has that CPU.
 
 use punctual_linux::cgroup::Hierarchy;
 use punctual_linux::cgroup::partition::{Partition, PartitionError};
@@ -42,7 +42,7 @@ fn a_pinned_thread_is_reserved_in_a_partition_and_the_account_is_right_afterward
     let mut partition = std::thread::spawn(body).join().expect("no panic");
     partition.remove().expect("in order, and checked");
     assert_eq!(home(), before, "in the group that it was in");
-    // And a thread that is not pinned may be reserved as before.
+    // An unpinned thread may be reserved as before.
     match sched::try_out(class) {
         Ok(()) => {}
         Err(SchedError::NoBandwidth { .. }) => {

@@ -1,5 +1,5 @@
-//! What fits inside reservations, or below them, never misses there: the analysis of supply against
-//! the policies that supply.
+//! Systems that fit inside reservations, or below them, never miss there: the analysis of supply
+//! against the policies that supply.
 
 use crate::late::Late;
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
@@ -15,7 +15,7 @@ use punctual_sim::tasks::{Setting, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Tasks that want up to so much of a processor.
+/// Draws tasks that use up to `most` of a processor.
 fn tasks(rng: &mut ChaCha8Rng, most: f64) -> Vec<Task> {
     crate::draw::tasks(rng, (0.05, most.max(0.06)), 20.0)
 }
@@ -32,7 +32,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Jobs that were late, or not complete when their deadline had passed, over the given arrivals.
+    /// Returns the number of jobs that were late, or not complete when their deadline had passed,
+    /// over the given arrivals.
     fn late(&self, processor: impl Processor, arrivals: &mut dyn Arrivals) -> u64 {
         let of_all =
             |of: fn(&Task) -> Duration| self.tasks.iter().map(of).max().unwrap_or_default();
@@ -40,7 +41,7 @@ impl Run<'_> {
             + of_all(Task::min_inter_arrival) * 4
             + of_all(Task::release_jitter)
             + DELAY;
-        // All that arrives before `until` is due before this.
+        // All jobs that arrive before `until` are due before this.
         let end = until + of_all(Task::relative_deadline) + Duration::from_nanos(1);
         let mut seen = Late::new(self.tasks);
         let jobs = policy(self.tasks, self.policy);
@@ -49,8 +50,8 @@ impl Run<'_> {
         seen.late + left.len() as u64
     }
 
-    /// The same over drawn arrivals, bursts, and attacks by each task; `processor` is made for the
-    /// instant at which all are released at once.
+    /// Returns the same over drawn arrivals, bursts, and attacks by each task. `processor` makes
+    /// the processor for the instant at which all tasks are released at once.
     fn late_over_all<P: Processor>(&self, processor: impl Fn(Instant) -> P) -> u64 {
         let blockers = (0..self.tasks.len() as u32).map(Some).chain([None]);
         let attacks = blockers.map(|blocker| {
@@ -70,7 +71,7 @@ impl Run<'_> {
 /// No period is longer.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Everything later by [`DELAY`].
+/// Arrivals that come later by [`DELAY`].
 struct Delayed<'a>(Adversarial<'a>);
 
 impl Arrivals for Delayed<'_> {
@@ -146,7 +147,7 @@ fn what_fits_inside_a_timetable_never_misses_there() {
             let turns = Turns::new(built.table.clone(), origin);
             Tabled::new(Whole, Some(turns), Part::Slots(0), Service::ZERO)
         };
-        // The time before the origin belongs to nobody, so the table starts before all releases.
+        // The time before the origin is unassigned, so the table starts before all releases.
         assert_eq!(run.late_over_all(|_| slots(Instant::ZERO)), 0, "seed {seed}: {tasks:#?}");
     }
     println!("{fit} fit");

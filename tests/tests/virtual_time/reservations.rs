@@ -1,5 +1,5 @@
-//! Reservations that come, change and go, and time constraints between them, in virtual time: what
-//! `analysis` promised, tick by tick against what `policy` gave.
+//! Reservations that are admitted, changed and released, and time constraints between them, in
+//! virtual time: compares the promises of `analysis` with the service of `policy`, tick by tick.
 
 use punctual_analysis::supply::{Continuing, Handover, Limits, Rules, TimeConstraint};
 use punctual_analysis::{Joining, Request, Steps, System};
@@ -19,7 +19,7 @@ fn ns(n: u64) -> Instant {
 struct Beneath {
     period: u64,
     wcet: u64,
-    /// The release of the oldest job that is not done, and what it still needs.
+    /// The release of the oldest incomplete job, and its remaining work.
     pending: (u64, u64),
     done: u32,
 }
@@ -36,7 +36,7 @@ impl Beneath {
         Task::new(TaskSpec::periodic("beneath", period, wcet)).expect("valid")
     }
 
-    /// Whether it takes the tick that begins at `now`.
+    /// Returns whether it takes the tick that begins at `now`.
     fn takes(&mut self, now: u64) -> bool {
         let (release, left) = &mut self.pending;
         if now < *release {
@@ -52,7 +52,7 @@ impl Beneath {
     }
 }
 
-/// One reservation of one owner, as long as it stood.
+/// One reservation of one owner, for as long as it was in force.
 #[derive(Clone, Copy, Debug)]
 struct Stood {
     owner: u32,
@@ -64,15 +64,15 @@ struct Stood {
 struct World {
     rng: ChaCha8Rng,
     switch: u64,
-    /// By the names of the owners in the slots.
+    /// The reservations, with the names of their owners in the slots.
     system: System<u32>,
     next: u32,
-    /// Beneath the slots, in half of the worlds.
+    /// The tasks beneath the slots, in half of the worlds.
     beneath: Vec<Beneath>,
     table_dispatcher: TableDispatcher,
     stood: Vec<Stood>,
     promised: Vec<(u32, TimeConstraint)>,
-    /// For each tick, who was served; `None` while switching too.
+    /// The occupant of each tick; `None` during a switch, too.
     served: Vec<Option<Who>>,
     tally: Tally,
 }
@@ -141,9 +141,9 @@ impl World {
             if last != Some(step.who) {
                 (last, lost) = (Some(step.who), self.switch);
             }
-            // Asked at each tick: what it says in between must agree with what it said before.
+            // Asked at each tick: intermediate answers must agree with the previous one.
             if !matches!(step.who, Who::Owner(_)) {
-                // The first takes it, whose period is the shortest.
+                // The first task takes it, because its period is the shortest.
                 let _ = self.beneath.iter_mut().any(|one| one.takes(now));
             }
             self.served.push((lost == 0).then_some(step.who));
@@ -168,7 +168,7 @@ impl World {
     }
 
     fn disturb(&mut self, now: u64) {
-        // As a follower that is told some time before.
+        // Like a follower that is informed some time before.
         let earliest = ns(now + self.rng.random_range(0..4));
         let standing = self.standing();
         match self.rng.random_range(0..10) {
@@ -223,7 +223,7 @@ impl World {
         if let Err(refused) = &outcome {
             assert_eq!(self.standing_owners(), before, "a refusal changes nothing");
             self.tally.refused += 1;
-            // What is offered fits.
+            // Every offer fits.
             let Some(offer) = refused.offers.in_place_of(asked) else { return };
             assert!(offer.budget() < asked.budget() && offer.period() == asked.period());
             asked = offer;
@@ -276,7 +276,7 @@ impl World {
         for at in 0..self.stood.len() {
             let stood = self.stood[at];
             self.every_window(stood);
-            // Over a change, the weaker of both; one change at a time.
+            // Over a change, the weaker of both promises; one change at a time.
             let next = self.stood[at + 1..].iter().find(|next| next.owner == stood.owner);
             if let Some(next) = next {
                 let budget = stood.reservation.budget().min(next.reservation.budget());

@@ -1,4 +1,4 @@
-//! What admission promises, the simulator keeps: it shares no line with the analysis.
+//! The simulator keeps the promises of admission, and shares no line with the analysis.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use system_tests::draw::{self, Kind, POLICIES};
 use system_tests::promise::{Outcome, holds};
 
-/// Seeds of the systems drawn.
+/// The number of seeds.
 const SEEDS: u64 = 20_000;
 
 /// Twenty thousand random systems over all policies, of which 8665 are admitted: no job of these is
@@ -42,8 +42,8 @@ fn no_admitted_system_of_twenty_thousand_misses() {
     let kept = kept.into_inner().expect("no promise broken");
     let admitted = kept.len() as u64;
     println!("{admitted} of {SEEDS} admitted");
-    // The draw must be worth something on both sides of the line, under every policy, and close to
-    // it: the runs are hard enough that many reach a bound.
+    // The draw must cover both answers under every policy, and cases close to the boundary: the
+    // runs are hard enough that many reach a bound.
     assert!((8_000..SEEDS - 2_000).contains(&admitted), "{admitted} of {SEEDS} admitted");
     for policy in POLICIES {
         let of_policy = kept.iter().filter(|(of, _)| *of == policy);

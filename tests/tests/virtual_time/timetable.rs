@@ -1,4 +1,4 @@
-//! What the analysis promises of reservations, the acting side keeps: the timetable's promise by the
+//! Policies keep the promises of the analysis of reservations: the timetable's promise by the
 //! policy that follows it, the supply bound by the constant bandwidth server.
 
 use punctual_analysis::supply::{Limits, Supply, build};
@@ -12,7 +12,7 @@ fn ns(budget: u64, period: u64) -> Reservation {
     Reservation::new(Service::from_nanos(budget), Duration::from_nanos(period)).expect("valid")
 }
 
-/// A few reservations that take up to a whole CPU.
+/// Draws a few reservations that take up to a whole CPU.
 fn draw(rng: &mut ChaCha8Rng, longest: u64) -> Vec<Reservation> {
     let mut left = 1.0;
     (0..rng.random_range(1..=5))
@@ -26,8 +26,8 @@ fn draw(rng: &mut ChaCha8Rng, longest: u64) -> Vec<Reservation> {
         .collect()
 }
 
-/// A driver that wakes whenever the policy named an instant, sometimes in between too, and loses
-/// the switch at the start of every slot. For each tick, who was served.
+/// Drives a table: wakes whenever the policy named an instant, sometimes in between too, and loses
+/// the switch at the start of every slot. Returns the occupant of each tick.
 fn drive(
     turns: &Turns,
     origin: u64,
@@ -42,7 +42,7 @@ fn drive(
         let next = next.as_nanos();
         assert!(next > now, "it must move on");
         assert!(now >= origin || owner.is_none());
-        // A slot is told apart from the next by where it ends.
+        // A slot is distinguished from the next by its end.
         let lost = if slot == Some((owner, next)) { 0 } else { switch };
         slot = Some((owner, next));
         let stop = if rng.random_bool(0.1) { rng.random_range(now + 1..=next) } else { next };
@@ -76,7 +76,7 @@ fn a_driver_of_the_timetable_gives_each_reservation_its_budget_in_every_window()
                 let got = window.iter().filter(|tick| **tick == Some(owner)).count() as u64;
                 assert!(got >= x, "{reservation} got {got}: {reservations:?}");
             }
-            // And never longer without than stated.
+            // The time without service is never longer than stated.
             let gap = built.shares[owner as usize].longest_gap.as_nanos() as usize;
             for window in served[origin as usize..].windows(gap + 1) {
                 assert!(window.contains(&Some(owner)), "{reservation}: a gap above {gap}");
@@ -87,7 +87,7 @@ fn a_driver_of_the_timetable_gives_each_reservation_its_budget_in_every_window()
 }
 
 /// Hard constant bandwidth servers under EDF whose holders block and wake at random: whenever one
-/// stays runnable, it gets what the supply bound says, from any instant on.
+/// stays runnable, it gets at least the supply bound, from any instant on.
 #[test]
 fn constant_bandwidth_servers_under_edf_keep_the_supply_bound() {
     let mut rng = ChaCha8Rng::seed_from_u64(62);
@@ -119,7 +119,7 @@ fn constant_bandwidth_servers_under_edf_keep_the_supply_bound() {
     assert!(checked > 1_000_000 && tight > 10_000, "{checked} {tight}");
 }
 
-/// Who was awake and who ran in each tick.
+/// Returns which servers were awake and which ran in each tick.
 fn serve(
     rng: &mut ChaCha8Rng,
     reservations: &[Reservation],
@@ -128,7 +128,7 @@ fn serve(
     struct Server {
         cbs: Cbs,
         awake: bool,
-        /// The policy does not show its deadline, so the driver keeps its own account of it.
+        /// The policy does not expose its deadline, so the driver keeps its own account of it.
         deadline: u64,
         throttled: bool,
     }
@@ -148,7 +148,7 @@ fn serve(
                 server.awake = true;
                 let mut fresh = server.cbs;
                 fresh.wake(Instant::from_nanos(now));
-                // Its deadline, asked of a copy that uses everything up.
+                // Its deadline, taken from a copy that uses everything up.
                 let mut probe = fresh;
                 let Charge::Throttled { until } = probe.charge(probe.left()) else {
                     panic!("all of it was used")

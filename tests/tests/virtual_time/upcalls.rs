@@ -1,4 +1,4 @@
-//! Admitted upcalls on the machine that runs live: none is late, none exceeds its bound.
+//! Admitted upcalls on the live scheduler: none is late, none exceeds its bound.
 
 use system_tests::upcalls::holds;
 

@@ -1,5 +1,5 @@
-//! A refusal by an exact test comes with a schedule that misses, and what is admitted has none: the
-//! analysis and the simulator share no line, so each checks the other.
+//! A refusal by an exact test comes with a schedule that misses, and an admitted system has none:
+//! the analysis and the simulator share no line, so each checks the other.
 
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::fixed_priority::{ResponseTime, last_segment};
@@ -11,7 +11,7 @@ use punctual_trace::{Event, Kind};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How jobs may be preempted.
+/// The preemption of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Preemption {
     Anywhere,
@@ -20,13 +20,13 @@ enum Preemption {
     Never,
 }
 
-/// What the exact test says.
+/// The answer of the exact test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Admitted,
-    /// Late, by so many nanoseconds.
+    /// A job is late by this many nanoseconds.
     Late(u64),
-    /// More than the processor.
+    /// The demand exceeds the processor.
     Overload,
     Undecided,
 }
@@ -88,7 +88,7 @@ fn policy(tasks: &[Task], by_deadline: bool) -> Jobs {
     if by_deadline { Jobs::earliest_deadline(tasks.len()) } else { Jobs::fixed_priority(&order) }
 }
 
-/// The witness keeps the contract, and its replay misses as it says.
+/// Checks that the witness keeps the contract, and that its replay misses as stated.
 fn check(witness: &Witness, tasks: &[Task], by_deadline: bool, seed: u64) {
     for (task, jobs) in tasks.iter().zip(&witness.arrivals) {
         for job in jobs {
@@ -115,7 +115,7 @@ fn check(witness: &Witness, tasks: &[Task], by_deadline: bool, seed: u64) {
     assert!(completed.at > deadline, "seed {seed}");
 }
 
-/// What became of the systems of one kind.
+/// The results for the systems of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     admitted: u64,
@@ -131,7 +131,7 @@ fn examine(seed: u64, tallies: &mut [Tally; 8]) {
     let tally = &mut tallies[preemption as usize * 2 + usize::from(by_deadline)];
     let answer = judge(&tasks, by_deadline);
     let budget = match answer {
-        // To find nothing takes the whole budget.
+        // An unsuccessful search takes the whole budget.
         Answer::Admitted => Budget { jobs: 20_000 },
         _ => Budget::default(),
     };

@@ -1,4 +1,4 @@
-//! Stopping another process at its system calls (ptrace(2)).
+//! Stops another process at its system calls (ptrace(2)).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,22 +7,22 @@ use std::ptr;
 
 use libc::{c_int, c_void, pid_t};
 
-/// What a thread that is traced has come to.
+/// The event that stopped a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It has ended.
+    /// The thread has ended.
     Gone,
-    /// It is about to make a system call.
+    /// The thread is about to make a system call.
     Before(Call),
     /// A system call has returned.
     Behind,
-    /// It has executed another program.
+    /// The thread has executed another program.
     Executed,
     /// A signal is about to be delivered.
     Signal(c_int),
-    /// It stands still, with its whole process.
+    /// The thread stands still, with its whole process.
     Held,
-    /// Anything else that takes no decision.
+    /// Any other event, which needs no decision.
     Other,
 }
 
@@ -34,7 +34,8 @@ pub(super) struct Call {
 }
 
 fn request(request: libc::c_uint, thread: pid_t, data: usize) -> io::Result<()> {
-    // SAFETY: the requests of this module that come here take no memory: neither address nor data is a pointer.
+    // SAFETY: the requests that this module passes here take no memory: neither address nor data is
+    // a pointer.
     let outcome = unsafe { libc::ptrace(request, thread, ptr::null_mut::<c_void>(), data) };
     if outcome == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -46,37 +47,38 @@ pub(super) fn seize(thread: pid_t) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, thread, options as usize)
 }
 
-/// Has a thread stop soon, so that its next system call is seen.
+/// Makes a thread stop soon, so that its next system call is seen.
 pub(super) fn interrupt(thread: pid_t) {
-    // It may have ended.
+    // The thread may have ended.
     let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
 }
 
-/// Lets a thread go on to its next system call, with a signal unless that is zero.
+/// Lets a thread go on to its next system call, and delivers a signal unless that is zero.
 pub(super) fn go_on(thread: pid_t, signal: c_int) {
-    // It may have been killed.
+    // The thread may have been killed.
     let _ = request(libc::PTRACE_SYSCALL, thread, signal as usize);
 }
 
-/// Lets a thread execute one instruction, with a signal unless that is zero.
+/// Lets a thread execute one instruction, and delivers a signal unless that is zero.
 pub(super) fn step(thread: pid_t, signal: c_int) {
-    // It may have been killed.
+    // The thread may have been killed.
     let _ = request(libc::PTRACE_SINGLESTEP, thread, signal as usize);
 }
 
-/// Ends the tracing of a thread that has stopped, with a signal unless that is zero. One that was executing single
-/// instructions does so no more: a tracer that only ends leaves that on, and the next instruction kills the process.
+/// Ends the tracing of a stopped thread, and delivers a signal unless that is zero. Also ends
+/// single-stepping: if the tracer merely exited, that would stay on and the next instruction would
+/// kill the process.
 pub(super) fn detach(thread: pid_t, signal: c_int) {
-    // It may have been killed.
+    // The thread may have been killed.
     let _ = request(libc::PTRACE_DETACH, thread, signal as usize);
 }
 
-/// Leaves a thread stopped as its process is.
+/// Leaves a thread stopped along with its process.
 pub(super) fn listen(thread: pid_t) {
     let _ = request(libc::PTRACE_LISTEN, thread, 0);
 }
 
-/// Returns the call at which a thread has stopped, or `None` behind one.
+/// Returns the call at which a thread has stopped, or `None` after one.
 fn call(thread: pid_t) -> Option<Call> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let size = size_of::<libc::ptrace_syscall_info>();
@@ -98,17 +100,17 @@ fn call(thread: pid_t) -> Option<Call> {
     Some(Call { number: entry.nr as i64, arguments: entry.args })
 }
 
-/// Has the call before which a thread has stopped not be made. Returns whether that can be done here.
+/// Prevents the call before which a thread has stopped. Returns whether that is possible here.
 pub(super) fn skip(thread: pid_t) -> bool {
     registers(thread, |registers| registers.orig_rax = u64::MAX)
 }
 
-/// Has the call that was skipped fail.
+/// Makes the skipped call fail with `errno`.
 pub(super) fn fail(thread: pid_t, errno: c_int) -> bool {
     registers(thread, |registers| registers.rax = i64::from(-errno) as u64)
 }
 
-/// Has the call before which a thread has stopped be made with another third argument.
+/// Replaces the third argument of the call before which a thread has stopped.
 pub(super) fn shorten(thread: pid_t, length: u64) -> bool {
     registers(thread, |registers| registers.rdx = length)
 }
@@ -127,7 +129,8 @@ fn registers(thread: pid_t, change: impl FnOnce(&mut libc::user_regs_struct)) ->
     }
 }
 
-/// Waits for any child or traced thread. Fails if a signal came in between, or if there is none.
+/// Waits for any child or traced thread. Fails if a signal came in between, or if there is no such
+/// thread.
 pub(super) fn wait() -> io::Result<(pid_t, Stop)> {
     let mut status = 0;
     // SAFETY: the kernel writes one integer.

@@ -1,4 +1,4 @@
-//! The broker and its clients.
+//! Kills the broker and its clients.
 
 use punctual_linux::process::{Signal, send_to};
 use rand::RngExt as _;
@@ -8,22 +8,22 @@ use crate::hostile::broker::{Broker, CONFIG, Holds};
 use crate::hostile::groups;
 use crate::hostile::person::{FIRST_USER, Person};
 
-/// A broker that takes back soon what nobody comes back for.
+/// Starts a broker that soon takes back grants that no client reclaims.
 fn start() -> (Broker, Holds) {
     let broker = Broker::start(&CONFIG.replace("grace = \"500ms\"", "grace = \"100ms\""));
     let before = broker.holds_with_no_client();
     (broker, before)
 }
 
-/// Two clients of ordinary users, one that asks for a grant and one for a channel, and whether both are in
-/// force.
+/// Starts two clients of ordinary users, one that asks for a grant and one for a channel. Also
+/// returns whether both are in force.
 fn clients(broker: &Broker, moments: &mut Moments) -> (Person, Person, bool) {
     let socket = broker.socket();
     let mut holder = Person::start(FIRST_USER, "attacker", &socket);
     let mut sender = Person::start(FIRST_USER + 1, "attacker", &socket);
     holder.tell("upcalls 50000");
     sender.tell("open_channel 8 200");
-    // Else the victim dies while it is asked.
+    // Otherwise the victim dies during its request.
     let waits = moments.waits();
     let in_force = waits && says(&mut holder, "granted") && says(&mut sender, "attached");
     moments.pass();
@@ -48,7 +48,7 @@ pub(in crate::hostile) fn nothing_is_left(broker: &Broker, before: Holds) -> Res
     must("a channel is left", || broker.channels().channels.is_empty())
 }
 
-/// Nothing of what a client was given outlives its connection and the grace period.
+/// Checks that nothing that a client was given outlives its connection and the grace period.
 pub(in crate::hostile) fn is_ordinary_again(client: &Person) -> Result<(), String> {
     let raised = || groups::of_class(client.threads(), "SCHED_FIFO");
     must("", || raised().is_empty())
@@ -77,7 +77,8 @@ pub(super) fn helper() -> Result<Cycle, String> {
         let helpers = broker.processes();
         let helper = helpers[moments.rng.random_range(1..helpers.len())];
         send_to(helper, Signal::KILL).map_err(|why| format!("it could not be killed: {why}"))?;
-        // Either it is replaced or all of them end, to be started by the service manager again.
+        // Either the process is replaced or all of them end, for the service manager to start them
+        // again.
         let is_replaced = |broker: &mut Broker| {
             !broker.processes().contains(&helper) && broker.answers() || broker.has_ended()
         };

@@ -1,4 +1,4 @@
-//! Processes that need no broker: upcalls, and programs under `punctual run`.
+//! Kills processes that need no broker: upcalls, and programs under `punctual run`.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -21,7 +21,7 @@ use crate::hostile::groups;
 use crate::hostile::person::{Person, say, this_program};
 use crate::live;
 
-/// Counts its jobs.
+/// A handler that counts its jobs.
 struct Counter(Arc<AtomicU64>);
 
 impl Handler for Counter {
@@ -31,8 +31,8 @@ impl Handler for Counter {
     }
 }
 
-/// In the process that is killed: an upcall every five milliseconds, in a table that it shares with another
-/// process. Says how many jobs there were whenever it is asked.
+/// Runs, in the process that is killed, an upcall every five milliseconds, in a table shared with
+/// another process. Prints the number of jobs so far whenever it reads a line.
 pub(crate) fn run_upcalls(table: &str) {
     assert!(set_table(table), "nothing ran yet");
     let _ = thread::pin_to(*thread::affinity().last().expect("some CPU"));
@@ -58,17 +58,18 @@ pub(crate) fn run_upcalls(table: &str) {
     say("stopped");
 }
 
-/// A process with upcalls that goes on whatever happens to the others.
+/// A process with upcalls that must go on whatever happens to the other processes.
 pub(in crate::hostile) struct Beside {
     person: Person,
-    /// A table that no other program has, and that is gone when this one has ended in order.
+    /// A table that no other program uses, and that is gone once this process has ended in order.
     table: Option<PathBuf>,
-    /// Where its program is.
+    /// The folder of its program.
     _built: Option<TempDir>,
 }
 
 impl Beside {
-    /// Starts one, with a table that only those have that are started [beside it](Self::another).
+    /// Starts a process with a table that only it and the processes started [beside
+    /// it](Self::another) use.
     pub(in crate::hostile) fn start() -> Result<Self, String> {
         sched::try_out(Class::Fifo { priority: RUNNING }).map_err(|why| why.to_string())?;
         let table = Some(shm::path(&table_name()));
@@ -80,12 +81,12 @@ impl Beside {
         Person::start_as(upcalls_command())
     }
 
-    /// What its table is called.
+    /// Returns the name of its table.
     pub(in crate::hostile) fn table_name(&self) -> String {
         table_name()
     }
 
-    /// Whether jobs are done, whatever has happened to the others.
+    /// Checks that jobs are still done, whatever has happened to the other processes.
     pub(in crate::hostile) fn goes_on(&mut self) -> Result<(), String> {
         let before = self.jobs();
         must("the process beside it stands still", || self.jobs() > before + 2)
@@ -106,13 +107,13 @@ impl Drop for Beside {
     }
 }
 
-/// Processes with upcalls in Rust.
+/// Prepares processes with upcalls in Rust.
 pub(super) fn upcalls() -> Result<Cycle, String> {
     let start = || Person::start_as(upcalls_command());
     beside_each_other(start, Some(shm::path(&table_name())), None)
 }
 
-/// The table of the processes with upcalls that this one starts.
+/// Returns the name of the table for the processes with upcalls that this one starts.
 fn table_name() -> String {
     format!("kills-{}", std::process::id())
 }
@@ -121,7 +122,7 @@ fn upcalls_command() -> Command {
     this_program(&format!("upcalls {}", table_name()))
 }
 
-/// Processes with upcalls in C, with the library that was built with this program.
+/// Prepares processes with upcalls in C, using the library that was built with this program.
 pub(super) fn c_upcalls() -> Result<Cycle, String> {
     let library = built("libpunctual.a")?;
     let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
@@ -158,7 +159,7 @@ fn beside_each_other(
     }))
 }
 
-/// Where a file is that was built with this program: beside it, or a folder above.
+/// Returns the path of a file that was built with this program: in its folder or one above.
 pub(in crate::hostile) fn built(name: &str) -> Result<PathBuf, String> {
     let this = std::env::current_exe().expect("this program");
     let mut places = this
@@ -169,7 +170,7 @@ pub(in crate::hostile) fn built(name: &str) -> Result<PathBuf, String> {
     places.find(|path| path.is_file()).ok_or_else(|| format!("{name} was not built"))
 }
 
-/// A program under `punctual run`, and all that belongs to it. It is killed when this is dropped.
+/// A program under `punctual run`, and its processes. It is killed when this value is dropped.
 struct Run(Child);
 
 impl Drop for Run {
@@ -179,7 +180,8 @@ impl Drop for Run {
     }
 }
 
-/// Not all of its processes die with `punctual run`: a program may start others, which are left alone.
+/// Prepares a program under `punctual run`. Not all of its processes die with `punctual run`:
+/// processes that the program starts are left alone.
 pub(super) fn run(how: &'static [&'static str], policy: &'static str) -> Result<Cycle, String> {
     let program = built("punctual")?;
     let start = move || {
@@ -216,26 +218,26 @@ pub(super) fn run(how: &'static [&'static str], policy: &'static str) -> Result<
         must("", || threads().is_empty()).map_err(|_| format!("processes: {:?}", threads()))?;
         must("", || control_groups_of(group).iter().all(|left| is_empty(left)))
             .map_err(|_| format!("control groups: {:?}", control_groups_of(group)))?;
-        // One that it was making when it died was in nobody's care yet.
+        // A group that the victim was making when it died was not yet tracked.
         swept_by_the_next.extend(control_groups_of(group));
         Ok(in_force)
     }))
 }
 
-/// Whether a control group has no members, or is gone.
+/// Returns whether a control group has no members, or is gone.
 pub(in crate::hostile) fn is_empty(group: &Path) -> bool {
     let members = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
     members("cgroup.procs").is_empty() && members("tasks").is_empty()
 }
 
-/// Whether a program is there that runs in this class.
+/// Returns whether one of its programs runs in this class.
 fn holds(run: &Run, policy: &str) -> bool {
     let all = groups::threads_of(run.0.id());
     let others = all.into_iter().filter(|id| run.0.id() as i32 != *id).collect();
     !groups::of_class(others, policy).is_empty()
 }
 
-/// The control groups that a process has made for itself.
+/// Returns the control groups that a process has made for itself.
 pub(in crate::hostile) fn control_groups_of(pid: u32) -> Vec<PathBuf> {
     let me = i32::try_from(std::process::id()).expect("positive");
     let name = format!("punctual-{pid}-");

@@ -1,5 +1,5 @@
-//! kill -9 at any moment, many times, and nothing is left behind: no process, no priority, no bandwidth,
-//! no descriptor, no control group.
+//! Kills processes with SIGKILL at any moment, many times, and checks that nothing is left behind:
+//! no process, priority, bandwidth, descriptor or control group.
 
 mod brokered;
 mod local;
@@ -17,7 +17,7 @@ use crate::live;
 pub(super) use brokered::{is_ordinary_again, nothing_is_left};
 pub(super) use local::{Beside, built, control_groups_of, is_empty, run_upcalls};
 
-/// What is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// The first process of the broker, which is then started again.
@@ -28,18 +28,18 @@ pub enum Victim {
     GrantHolder,
     /// A client with a channel that sends.
     Sender,
-    /// A process with upcalls beside another one.
+    /// A process with upcalls beside another such process.
     Upcalls,
-    /// A program in C with upcalls beside another one.
+    /// A program in C with upcalls beside another such program.
     CUpcalls,
-    /// `punctual run --backend kernel`, which holds a program in SCHED_DEADLINE.
+    /// `punctual run --backend kernel`, which runs a program in SCHED_DEADLINE.
     Run,
-    /// `punctual run --backend timetable --hard`, which holds it in a timetable.
+    /// `punctual run --backend timetable --hard`, which runs it in a timetable.
     RunHard,
 }
 
 impl Victim {
-    /// All of them.
+    /// All victims.
     pub const ALL: [Self; 8] = [
         Self::Broker,
         Self::Helper,
@@ -67,50 +67,51 @@ impl fmt::Display for Victim {
     }
 }
 
-/// How killing went.
+/// The result of the kills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing was left behind.
     Kept {
-        /// How often it was killed.
+        /// The number of kills.
         killed: u64,
-        /// How often what it had asked for was in force then.
+        /// The number of kills at which the victim's request was in force.
         in_force: u64,
     },
-    /// There is nothing to kill here, and why.
+    /// There is no such victim here, for this reason.
     Skipped(String),
 }
 
-/// The most by which a victim lives before it is killed.
+/// The longest that a victim lives before it is killed.
 const LONGEST_MS: u64 = 40;
 
-/// Kills once; whether what the victim had asked for was known to be in force.
+/// Kills once. Returns whether the victim's request was known to be in force.
 type Cycle = Box<dyn FnMut(&mut Moments) -> Result<bool, String>>;
 
-/// Draws the moments of death.
+/// Draws the moments of the kills.
 struct Moments {
     rng: ChaCha8Rng,
     victims: u64,
 }
 
 impl Moments {
-    /// Whether the next victim lives until what it asked for is in force, at least: every second does.
+    /// Returns whether the next victim lives at least until its request is in force: every second
+    /// one does.
     fn waits(&mut self) -> bool {
         self.victims += 1;
         self.victims.is_multiple_of(2)
     }
 
-    /// Sleeps for a part of the next victim's life.
+    /// Sleeps for a part of the next victim's lifetime.
     fn pass(&mut self) {
         let micros = self.rng.random_range(0..LONGEST_MS * 1_000);
         clock::sleep(Duration::from_micros(micros));
     }
 }
 
-/// Kills a victim `count` times at moments that `seed` draws; `done` hears of each.
+/// Kills a victim `count` times at moments drawn from `seed`, and calls `done` after each.
 ///
 /// # Errors
-/// What was left behind, and after how many times.
+/// Says what was left behind, and after how many kills.
 pub fn kill(
     victim: Victim,
     count: u64,
@@ -118,7 +119,7 @@ pub fn kill(
     mut done: impl FnMut(u64),
 ) -> Result<Outcome, String> {
     let mut moments = Moments { rng: ChaCha8Rng::seed_from_u64(seed), victims: 0 };
-    // A program in a timetable has its class in its slots only.
+    // A program in a timetable has its class only in its slots.
     let timetable = || local::run(&["--backend", "timetable", "--hard"], "SCHED_FIFO");
     let prepared = match victim {
         Victim::Broker => Ok(brokered::broker()),
@@ -144,7 +145,7 @@ pub fn kill(
     Ok(Outcome::Kept { killed: count, in_force })
 }
 
-/// Whether a large reservation can be had, which a few lost ones would prevent.
+/// Checks that a large reservation is granted, which a few leaked ones would prevent.
 pub(super) fn bandwidth_is_back() -> Result<(), String> {
     let reservation = "50ms/100ms".parse().expect("valid");
     let mut last = None;
@@ -159,7 +160,7 @@ pub(super) fn bandwidth_is_back() -> Result<(), String> {
     }
 }
 
-/// Waits for something that must come true, or says what did not.
+/// Waits until `holds` returns true, or fails with `what`.
 pub(super) fn must(what: &str, holds: impl FnMut() -> bool) -> Result<(), String> {
     if live::eventually(holds) { Ok(()) } else { Err(what.to_owned()) }
 }

@@ -1,14 +1,15 @@
-//! What a hostile client may do next: drawn from a seed, without a look at the world.
+//! The actions of a hostile client, drawn from a seed without regard to the state of the system.
 //!
-//! Every number that names one of several things (a connection, a channel, a file) is taken modulo how many
-//! there are when the action is done, so that the sequence of actions depends on the seed alone.
+//! Every number that selects one of several things (a connection, a channel, a file) is taken
+//! modulo how many there are when the action is done, so that the sequence of actions depends on
+//! the seed alone.
 
 use rand::{Rng, RngExt as _};
 
 /// A step of a hostile client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Connects, perhaps with a first message at once.
+    /// Connects, perhaps with an immediate first message.
     Connect { first: Option<Message> },
     /// Connects many times.
     Crowd { count: u32 },
@@ -18,7 +19,7 @@ pub(super) enum Action {
     HangUpAll,
     /// Sends a message.
     Say { at: usize, message: Message },
-    /// Sends so many requests without reading an answer.
+    /// Sends `count` requests without reading an answer.
     Pipeline { at: usize, count: u32 },
     /// Reads answers.
     Read { at: usize, count: u32 },
@@ -26,33 +27,33 @@ pub(super) enum Action {
     Open { wish: Wish, queue: Queue },
     /// Rings the bells of a channel.
     Ring { at: usize, count: u32, files: Files },
-    /// Writes into what it shares with the server.
+    /// Writes into memory that it shares with the server.
     Scribble { at: usize, words: u32, seed: u64 },
-    /// Changes a memory that it holds, shared or not.
+    /// Changes a memory file that it holds, shared or not.
     Memory { at: usize, how: Change },
-    /// Puts pages of the memory of a channel away while it has the server look at them.
+    /// Discards pages of a channel's memory while the server reads them.
     Race { at: usize, times: u32 },
-    /// Closes what it holds of channels; the server is not told.
+    /// Closes everything that it holds of channels without telling the server.
     DropChannels,
-    /// Stops until somebody continues it.
+    /// Stops itself until another process continues it.
     Stop,
-    /// Ends with SIGKILL, to come back as another process.
+    /// Ends with SIGKILL; another process of the user follows.
     Die,
     /// Uses the processor.
     Spin { micros: u32 },
     /// Sleeps.
     Sleep { micros: u32 },
-    /// Starts a process that asks for itself or for another.
+    /// Starts a process that makes a request for itself or for another.
     Child { kind: ChildKind },
-    /// Starts so many processes that end at once, for their ids to be used again.
+    /// Starts `count` processes that end at once, so that their ids are used again.
     Churn { count: u32 },
-    /// Lets a thread ask for itself, and end.
+    /// Starts a thread that makes a request for itself, and ends.
     Thread { lives: bool },
-    /// Lets the thread run elsewhere.
+    /// Moves the thread to another CPU.
     Wander { cpu: usize },
 }
 
-/// Bytes of a message, and open files with them.
+/// The bytes of a message, and the open files sent with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) body: Body,
@@ -73,11 +74,11 @@ pub(super) enum Body {
     Half {
         bytes: u32,
     },
-    /// More than a message may have.
+    /// More bytes than a message may have.
     Huge {
         bytes: u32,
     },
-    /// Valid JSON, as deep as it gets.
+    /// Valid JSON, nested as deep as fits.
     Deep {
         levels: u32,
     },
@@ -117,12 +118,12 @@ pub(super) enum Body {
     },
 }
 
-/// A grant that is asked for.
+/// A grant request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) kind: Kind,
     pub(super) thread: Who,
-    /// Of a CPU; quotas are a tenth of one.
+    /// The share of a CPU in parts per million; quotas are a tenth of a CPU.
     pub(super) ppm: u64,
     pub(super) period_us: u64,
 }
@@ -134,7 +135,7 @@ pub(super) enum Kind {
     Priority,
 }
 
-/// Whose thread.
+/// The thread that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Own,
@@ -145,7 +146,7 @@ pub(super) enum Who {
     Any(i32),
 }
 
-/// Which grant or channel.
+/// The grant or channel that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     Known(usize),
@@ -158,7 +159,7 @@ pub(super) enum Token {
     Guessed(u128),
 }
 
-/// A channel that is asked for.
+/// A channel request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) receive: bool,
@@ -171,16 +172,16 @@ pub(super) struct Wish {
     pub(super) port: u16,
 }
 
-/// What is passed as a queue to a server that takes one from its clients.
+/// The queue that is passed to a server that takes one from its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// As it should be, but for what else its maker can do with it.
+    /// A well-formed queue, except that its maker can still change it.
     True,
-    /// With that many bytes of memory too many or too few, and these seals.
+    /// A queue whose memory is too large or too small by `pages`, with these seals.
     False { pages: i32, seals: u32 },
     /// Other files.
     Files(Files),
-    /// Never, after asking for it.
+    /// No queue at all, although the channel was requested.
     None,
 }
 
@@ -195,21 +196,21 @@ pub(super) enum Change {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChildKind {
-    /// The same user.
+    /// A process of the same user.
     Plain,
     /// A set-user-ID program of a subordinate user.
     Subordinate(u32),
-    /// In a user namespace of its own.
+    /// A process in a user namespace of its own.
     Namespace,
 }
 
-/// Open files that go with a message.
+/// The open files that go with a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Files {
     pub(super) kinds: Vec<File>,
-    /// So often each.
+    /// The number of copies of each.
     pub(super) times: usize,
-    /// Whether a copy of each is kept.
+    /// Whether the client keeps a copy of each.
     pub(super) kept: bool,
 }
 
@@ -218,7 +219,7 @@ pub(super) struct Files {
 pub(super) enum File {
     /// A TCP socket whose last close waits.
     Lingering,
-    /// A Unix socket in which a lingering one is on its way.
+    /// A Unix socket in which a lingering one is in transit.
     Nested,
     PipeReader,
     PipeWriter,
@@ -238,11 +239,11 @@ pub(super) enum File {
     Shared,
 }
 
-/// The seals that a memory may be given (fcntl(2)), as their bits.
+/// The seals that a memory file may have (fcntl(2)), as their bits.
 const SEALS: u32 = 0x1f;
 
 impl Action {
-    /// Draws the next step.
+    /// Draws the next action.
     pub(super) fn draw(rng: &mut impl Rng) -> Self {
         let at = rng.random_range(0..1_000);
         match rng.random_range(0..1_000) {
@@ -323,7 +324,7 @@ impl Body {
     }
 }
 
-/// Small, large, or at a border.
+/// Draws a number that is small, large, or at a boundary.
 fn some_number(rng: &mut impl Rng) -> u64 {
     match rng.random_range(0..4) {
         0 => 0,
@@ -385,7 +386,7 @@ impl Wish {
             burst: rng.random_range(1..5),
             bound_us: (rng.random_range(0..3) > 0).then(|| rng.random_range(10_000..200_000)),
             fragments: rng.random_range(0..4) > 0,
-            // Not below 1024, and not where honest clients get theirs.
+            // Not below 1024, and outside the range from which honest clients get their ports.
             port: rng.random_range(20_000..20_050),
         }
     }

@@ -1,4 +1,4 @@
-//! The bytes of a drawn message.
+//! Writes the bytes of a drawn message.
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +9,7 @@ use punctual_linux::thread;
 use super::action::{Asked, Body, Id, Kind, Token, Who, Wish};
 use super::rogue::Rogue;
 
-/// Writes a message, with what the client knows at this moment in the places of what was drawn.
+/// Writes a message, in which what the client knows at this moment replaces the drawn placeholders.
 pub(super) fn bytes_of(body: &Body, rogue: &Rogue) -> Vec<u8> {
     let ask = match body {
         Body::Empty => return Vec::new(),
@@ -58,12 +58,12 @@ pub(super) fn bytes_of(body: &Body, rogue: &Rogue) -> Vec<u8> {
     json!({"id": 9, "ask": ask}).to_string().into()
 }
 
-/// A request for a hundredth of a CPU.
+/// Returns a request for a hundredth of a CPU.
 pub(super) fn a_little(thread: i32) -> Value {
     json!({"request": {"want": upcalls(thread, 1, 10_000, 20_000)}})
 }
 
-/// A channel as a client asks for it.
+/// Returns a channel request.
 pub(super) fn channel(wish: &Wish) -> Value {
     json!({
         "name": "hostile",

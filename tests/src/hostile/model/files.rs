@@ -1,4 +1,4 @@
-//! The open files that a drawn action asks for.
+//! Makes the open files that a drawn action uses.
 
 use std::fs;
 use std::io::Error;
@@ -22,7 +22,7 @@ use crate::hostile::raw::{self, Raw};
 const LINGER: Time = Time::from_secs(3);
 
 impl File {
-    /// Makes one, and what has to stay open for it to do harm.
+    /// Makes a file, and the descriptors that must stay open for it to do harm.
     pub(super) fn make(
         self,
         socket: &Path,
@@ -59,7 +59,7 @@ impl File {
     }
 }
 
-/// Memory of so many pages, sealed so.
+/// Makes a memory file of `pages` pages with these seals.
 pub(super) fn memory(pages: u32, seals: u32) -> std::io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = memfd_create("hostile", flags)?;

@@ -15,54 +15,54 @@ use crate::hostile::broker::Broker;
 use crate::hostile::groups;
 use crate::hostile::person::this_program;
 
-/// Actions that are told of when something did not hold.
+/// The number of recent actions in a report of a violation.
 const LAST: usize = 12;
 
-/// Between two looks; one that has stopped itself goes on then.
+/// The time between two checks, at which a process that has stopped itself is continued.
 const LOOK: Duration = Duration::from_millis(30);
 
-/// What a user did.
+/// The record of one hostile user's processes.
 #[derive(Debug)]
 pub(super) struct Lives {
     user: u32,
     pub(super) lives: u64,
     pub(super) actions: u64,
-    /// The last process, which holds nothing any more; it ends when this is dropped.
+    /// The last process, which holds nothing any more; it ends when this value is dropped.
     last: Life,
 }
 
 impl Lives {
-    /// The last actions of the last process.
+    /// Returns the last actions of the last process.
     pub(super) fn last_actions(&self) -> String {
         let told = self.last.told.lock().unwrap_or_else(PoisonError::into_inner);
         let last: Vec<&str> = told.last.iter().map(String::as_str).collect();
         format!("user {}, process {}:\n  {}", self.user, self.lives - 1, last.join("\n  "))
     }
 
-    /// The process group of the last process, unless all of it has ended.
+    /// Returns the process group of the last process, unless all of it has ended.
     pub(super) fn group(&self) -> u32 {
         self.last.child.id()
     }
 }
 
-/// What one process has said.
+/// The output of one process.
 #[derive(Debug, Default)]
 struct Told {
     last: VecDeque<String>,
     actions: u64,
-    /// It has let go of everything.
+    /// Whether it has released everything.
     rests: bool,
     ended: bool,
 }
 
-/// A process and its children. They are killed when this is dropped.
+/// A process and its children. They are killed when this value is dropped.
 #[derive(Debug)]
 struct Life {
     child: Child,
     told: Arc<Mutex<Told>>,
 }
 
-/// Lets a user act until then.
+/// Lets a user act until the given time.
 pub(super) fn lives_of(user: u32, round: &Round, broker: &Broker, until: Instant) -> Lives {
     let (mut lives, mut actions) = (0, 0);
     loop {
@@ -73,7 +73,8 @@ pub(super) fn lives_of(user: u32, round: &Round, broker: &Broker, until: Instant
             clock::sleep(LOOK);
             groups::signal(&life.child, Signal::CONT);
             let told = life.told.lock().unwrap_or_else(PoisonError::into_inner);
-            // Who does not come to rest is stuck in a call, and is seen by what it holds.
+            // A process that does not come to rest is stuck in a call, and the check of what it
+            // holds sees it.
             let late = clock::now() > until + Duration::from_secs(10);
             let over = told.rests || late || (told.ended && clock::now() >= until);
             if over {
@@ -97,7 +98,7 @@ impl Life {
         let mut child = command.spawn().expect("this program");
         let left_ms = until.saturating_since(clock::now()).as_nanos() / 1_000_000;
         let begin = format!("{} {stream} {left_ms} {}", round.seed, round.without);
-        // It may have ended.
+        // The process may have ended.
         let _ = child.stdin.as_mut().map(|input| writeln!(input, "{begin}"));
         let told = Arc::new(Mutex::new(Told::default()));
         let (output, tells) = (child.stdout.take().expect("piped"), Arc::clone(&told));

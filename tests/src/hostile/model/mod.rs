@@ -1,8 +1,9 @@
-//! Hostile clients that are drawn from a seed, and what must hold while they do what they can.
+//! Hostile clients drawn from a seed, and the invariants that must hold during whatever they do.
 //!
-//! Each hostile user has one process at a time that does what is drawn for it; when it ends, by itself
-//! or by the kernel's hand, the next one takes its place. What the `n`th process of a user does depends on
-//! the seed alone. Meanwhile an honest client asks, another one sends, and root looks at what is held.
+//! Each hostile user has one process at a time, which performs the actions drawn for it; when it
+//! ends, by itself or by a signal, the next one takes its place. The actions of the `n`th process
+//! of a user depend on the seed alone. Meanwhile one honest client makes requests, another one
+//! sends, and root checks what every user holds.
 
 mod action;
 mod body;
@@ -21,79 +22,80 @@ use crate::live;
 
 pub(super) use rogue::{play, play_child};
 
-/// Subordinate users of each hostile user as whom it can run programs.
+/// The number of subordinate users as which each hostile user can run programs.
 const SUBORDINATES: u32 = 3;
 
-/// What is let happen.
+/// The parameters of one round.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// Of everything that is drawn.
+    /// The seed of everything that is drawn.
     pub seed: u64,
-    /// For how long hostile clients act.
+    /// How long hostile clients act.
     pub length: Duration,
-    /// How many hostile users.
+    /// The number of hostile users.
     pub users: u32,
-    /// Kinds of action that are left out, separated by commas: to find what breaks an invariant.
+    /// The kinds of action that are left out, separated by commas: for finding the one that breaks
+    /// an invariant.
     pub without: String,
-    /// What honest clients are owed.
+    /// The waits that honest clients may see.
     pub bounds: Bounds,
 }
 
 /// The longest that honest clients may wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// For any answer.
+    /// The longest wait for any answer.
     pub worst_ms: u64,
-    /// For half of the answers.
+    /// The median wait for an answer.
     pub median_us: u64,
-    /// Between two messages of a channel.
+    /// The longest delay of a message of a channel.
     pub delay_ms: u64,
 }
 
 impl Bounds {
-    /// Those that only a client exceeds that holds others up, on a busy host too.
+    /// The bounds that are exceeded only if a client holds other clients up, even on a busy host.
     pub const FUNCTIONAL: Self = Self { worst_ms: 2_000, median_us: 200_000, delay_ms: 1_500 };
 
-    /// Those of a host that does nothing else.
+    /// The bounds on an otherwise idle host.
     pub const TIGHT: Self = Self { worst_ms: 50, median_us: 5_000, delay_ms: 150 };
 }
 
-/// What honest clients saw of a round in which everything held.
+/// What honest clients observed in a round in which everything held.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Who asked.
+    /// The report of the client that made requests.
     pub asked: Asked,
-    /// Who sent.
+    /// The report of the client that sent.
     pub sent: Sent,
-    /// Processes of hostile clients, and their actions.
+    /// The number of processes of hostile clients.
     pub lives: u64,
-    /// How many.
+    /// The number of their actions.
     pub actions: u64,
 }
 
-/// What did not hold.
+/// The invariants that did not hold.
 #[derive(Clone, Debug)]
 pub struct Broken {
-    /// Whether nothing but waits were too long.
+    /// Whether long waits were the only violation.
     pub is_late: bool,
-    /// With the seed and the last actions of each hostile user.
+    /// The violations, with the seed and the last actions of each hostile user.
     pub why: String,
 }
 
-/// The memory that a broker may take beyond what it had before, in KiB: while hostile clients hold what
-/// their quotas let them, and when they have gone.
+/// The additional memory that a broker may use, in KiB: while hostile clients hold what their
+/// quotas allow, and when they have gone.
 const MEMORY_KB: (u64, u64) = (512 * 1_024, 32 * 1_024);
 
 impl Round {
     /// Lets hostile clients act on `broker`, which held `before` with no client.
     ///
     /// # Errors
-    /// What did not hold.
+    /// Returns the invariants that did not hold.
     pub fn run(&self, broker: &Broker, before: Holds) -> Result<Seen, Broken> {
         let users: Vec<u32> = (0..self.users).map(|number| FIRST_USER + number).collect();
         for user in &users {
             for number in 0..SUBORDINATES {
-                // Without setpriv(1) nobody becomes anybody else.
+                // Without setpriv(1) no process can become another user.
                 let _ = program_to_become(rogue::subordinate(*user, number), broker.folder());
             }
         }
@@ -114,7 +116,7 @@ impl Round {
         let (lives, actions) = acted
             .iter()
             .fold((0, 0), |(lives, actions), one| (lives + one.lives, actions + one.actions));
-        // They die here, with their children.
+        // The hostile processes die here, with their children.
         drop(acted);
         let (asked, sent) = (asker.end(), sender.end());
         late.extend(self.judge_waits(&asked, &sent));
@@ -144,7 +146,7 @@ impl Round {
     }
 }
 
-/// Returns what does not hold.
+/// Returns the conditions that do not hold.
 fn unheld(all: &[(bool, &str)]) -> Vec<String> {
     all.iter().filter(|(holds, _)| !holds).map(|(_, what)| (*what).to_owned()).collect()
 }
@@ -164,7 +166,8 @@ fn judge(asked: &Asked, sent: &Sent) -> Vec<String> {
     ])
 }
 
-/// Returns what the broker still holds that it did not hold before, once it has had time to let go.
+/// Returns what the broker still holds that it did not hold before, once it has had time to release
+/// it.
 fn left_behind(broker: &Broker, before: Holds) -> Vec<String> {
     let is_as_before = || {
         let now = broker.holds();

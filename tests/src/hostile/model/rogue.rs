@@ -1,4 +1,4 @@
-//! The process of a hostile client: it does what is drawn, and says what before it does it.
+//! The process of a hostile client, which prints each drawn action before it performs it.
 
 use std::collections::VecDeque;
 use std::io::BufRead as _;
@@ -22,10 +22,10 @@ use crate::hostile::person::{self, FIRST_USER, SUBORDINATE, say, this_program};
 use crate::hostile::queue::{self, Queue};
 use crate::hostile::raw::{self, Raw, may_be_real_time};
 
-/// How long an answer is waited for, by who mostly does not wait at all.
+/// How long it waits for an answer, if it waits at all.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The most that is held of each kind, so that a client harms others and not itself.
+/// The most connections that a client holds, so that it harms other clients and not itself.
 const MOST_CONNECTIONS: usize = 100;
 const MOST_FILES: usize = 200;
 const MOST_CHANNELS: usize = 12;
@@ -34,11 +34,11 @@ const MOST_CHILDREN: usize = 12;
 /// The most processes and threads of a user.
 const MOST_PROCESSES: u64 = 250;
 
-/// What one process of a hostile client holds.
+/// Everything that one process of a hostile client holds.
 pub(super) struct Rogue {
     pub(super) socket: PathBuf,
     connections: VecDeque<Raw>,
-    /// Numbers and tokens.
+    /// The numbers and tokens of its grants.
     pub(super) grants: Vec<(u64, String)>,
     pub(super) ended_thread: i32,
     channels: VecDeque<Queue>,
@@ -48,7 +48,8 @@ pub(super) struct Rogue {
     without: String,
 }
 
-/// Does what the process that started this one says: `SEED STREAM MILLISECONDS`, and actions to leave out.
+/// Performs the round described by the first line of input: `SEED STREAM MILLISECONDS`, and the
+/// actions to leave out.
 pub(crate) fn play(socket: &Path) {
     may_be_real_time();
     let most = Rlimit { current: Some(MOST_PROCESSES), maximum: Some(MOST_PROCESSES) };
@@ -78,7 +79,7 @@ pub(crate) fn play(socket: &Path) {
     }
     drop(rogue);
     say("resting");
-    // It lives on with nothing in its hands, until it is told to end.
+    // The process stays alive but holds nothing, until it is told to end.
     let _ = lines.next();
 }
 
@@ -189,7 +190,7 @@ impl Rogue {
         close_elsewhere(self.kept.drain(..over).collect());
     }
 
-    /// Makes open files, hands them to `send` together, and keeps or closes them.
+    /// Makes open files, passes them to `send` together, and keeps or closes them.
     fn with_files(&mut self, files: &Files, send: impl FnOnce(&mut Self, &[BorrowedFd<'_>])) {
         let shared = self.channels.back().and_then(|queue| queue.files.first()?.try_clone().ok());
         let made =
@@ -226,7 +227,7 @@ impl Rogue {
         }
     }
 
-    /// Remembers what was granted.
+    /// Remembers a grant.
     fn note(&mut self, said: &Value) {
         let answer = |kind| said.pointer(&format!("/answer/answer/{kind}"));
         if let Some(granted) = answer("granted").or_else(|| answer("opened"))
@@ -299,7 +300,7 @@ impl Rogue {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let words = frames.words();
         for _ in 0..count {
-            // Counters and descriptors, or anything.
+            // Counters and descriptors, or any place.
             let at = match rng.random_range(0..3) {
                 0 => rng.random_range(0..32),
                 1 => rng.random_range(512..544),
@@ -362,7 +363,7 @@ impl Rogue {
         }
     }
 
-    /// Lets another thread ask for itself.
+    /// Starts a thread that makes a request for itself.
     fn start_thread(&mut self, lives: bool) {
         let socket = self.socket.clone();
         let asks = move || {
@@ -393,7 +394,8 @@ impl Drop for Rogue {
     }
 }
 
-/// A child that was started by [`Rogue::start_child`]: it asks for itself and for a thread of its parent.
+/// Plays a child started by [`Rogue::start_child`]: it makes a request for itself and for a thread
+/// of its parent.
 pub(crate) fn play_child(parent_and_socket: &Path) {
     may_be_real_time();
     let text = parent_and_socket.to_string_lossy();
@@ -408,22 +410,23 @@ pub(crate) fn play_child(parent_and_socket: &Path) {
     person::wait_for_word();
 }
 
-/// The subordinate user of a person by number.
+/// Returns the `number`th subordinate user of a person.
 pub(super) fn subordinate(person: u32, number: u32) -> u32 {
     SUBORDINATE + (person.saturating_sub(FIRST_USER)) * 65_536 + number % SUBORDINATES
 }
 
 fn end_child(mut child: Child) {
-    // A child of a subordinate user is not ours to kill; it ends when nobody speaks to it.
+    // This process may not kill a child of a subordinate user; the child ends when its input is
+    // closed.
     drop(child.stdin.take());
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Closes files that may take seconds to close.
+/// Closes files whose close may take seconds, in another thread.
 fn close_elsewhere(files: Vec<OwnedFd>) {
     if !files.is_empty() {
-        // Where there can be no thread, here.
+        // If no thread can be started, closes them here.
         let _ = std::thread::Builder::new().spawn(move || drop(files));
     }
 }

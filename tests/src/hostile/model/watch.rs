@@ -1,4 +1,4 @@
-//! What root sees of a broker and its hostile users.
+//! What root observes of a broker and its hostile users.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
@@ -10,13 +10,14 @@ use crate::hostile::groups;
 use crate::hostile::person::person_of;
 use crate::live;
 
-/// Between two looks.
+/// The time between two checks.
 const LOOK: Duration = Duration::from_millis(150);
 
-/// The most problems that are told of.
+/// The most problems that are reported.
 const MOST: usize = 10;
 
-/// Looks until then at what each person holds; returns what took too long, and what else should not have been.
+/// Checks repeatedly, until the given time, what each person holds. Returns what took too long and
+/// any other violation.
 pub(super) fn until(
     until: Instant,
     broker: &Broker,
@@ -52,8 +53,8 @@ pub(super) fn until(
     (late, problems)
 }
 
-/// Waits until hostile users who let go of everything hold nothing, while their processes live; returns
-/// what they still hold.
+/// Waits until the hostile users, which have released everything, hold nothing while their
+/// processes live. Returns what they still hold.
 pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[Lives]) -> Vec<String> {
     let mut problems = Vec::new();
     let held = || {
@@ -66,7 +67,7 @@ pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[Lives]) -> Vec<Strin
     if !live::eventually(|| held().0.is_empty() && held().1.is_empty()) {
         problems.push(format!("still held by clients without a connection: {:?}", held()));
     }
-    // A thread of a reservation leaves its class by itself alone; these do not.
+    // A thread of a reservation leaves its class only by itself; these threads do not leave it.
     let fifo = |one: &Lives| groups::of_class(groups::threads_of(one.group()), "SCHED_FIFO");
     let raised = || lives.iter().flat_map(fifo).collect::<Vec<_>>();
     if !live::eventually(|| raised().is_empty()) {
