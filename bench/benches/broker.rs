@@ -1,9 +1,9 @@
-//! A request to the broker with 1,000 grants live, beside a ping through the same socket; before that the decision
-//! alone, which needs no root.
+//! Measures a request to the broker with 1,000 live grants, beside a ping through the same socket,
+//! and before that the decision alone, which needs no root.
 //!
-//! The broker is this program again, and so is the holder of the grants: 1,000 threads under
-//! SCHED_FIFO that sleep. A request is admitted, written to the ledger, put in force and answered; it
-//! is for 10 µs every 100 ms, and is released again outside the measurement. The ledger is in memory
+//! The broker is this program again, and so is the holder of the grants: 1,000 sleeping threads
+//! under SCHED_FIFO. A request is admitted, written to the ledger, put in force and answered. It is
+//! for 10 µs every 100 ms, and is released again outside the measurement. The ledger is in memory
 //! (`/dev/shm`), as `/run` is. Needs root.
 
 use std::env;
@@ -64,7 +64,7 @@ fn serve(folder: &Path) {
     Server::open(options).expect("opens").run().expect("runs");
 }
 
-/// Periods of 20 to 120 ms, 0.2 parts per thousand of a CPU each: there is room for what is asked.
+/// Periods of 20 to 120 ms, with 0.2 parts per thousand of a CPU each, leave room for the requests.
 fn upcall(at: usize) -> Upcall {
     let period = Duration::from_micros(20_000 + (at as u64 * 7_919) % 100_000);
     Upcall::new(UpcallSpec {
@@ -97,7 +97,8 @@ fn hold(socket: &Path) {
     let _ = std::io::stdin().lines().next();
 }
 
-/// What the books take to decide beside as many grants, with a reservation above their upcalls.
+/// Measures how long the admission state takes to decide beside as many grants, with a reservation
+/// above their upcalls.
 fn decide() {
     let host = HostProfile { context_switch: Service::from_micros(1), ..HostProfile::ideal(2) };
     let mut admission = AdmissionState::new(host, UpcallOrder::FixedLevel);
@@ -117,7 +118,7 @@ fn decide() {
     }
     let [mut admitted, mut changed, mut reserved] = [const { Vec::new() }; 3];
     for at in 0..REQUESTS {
-        // What ended lingers for a period.
+        // A released grant lingers for a period.
         let now = Instant::ZERO + Duration::from_secs(at as u64 + 1);
         let [asked, other] = [13, 17].map(|step| upcalls(at * step));
         let id = GrantId(GRANTS as u64 + 1);
@@ -195,7 +196,7 @@ fn measure() {
     drop(server);
 }
 
-/// In seconds: the first thread's, which is the only one.
+/// Returns the processor time of the process's first thread, its only one, in seconds.
 fn processor_time(of: &Killed) -> f64 {
     let path = format!("/proc/{0}/task/{0}/schedstat", of.0.id());
     let text = std::fs::read_to_string(path).expect("it lives");
@@ -223,7 +224,7 @@ fn run(beside: &str, broker: &mut Broker) {
         if let Some(granted) = granted {
             granted.release(broker).expect("it answers");
         }
-        // Each looks at all upcalls anew: fewer of them.
+        // Each of these checks all upcalls anew, so there are fewer of them.
         if at % 10 == 0 {
             // With budget enough to wait for the answer unthrottled.
             let want = Want::reservation("1ms/10ms".parse().expect("valid"));
@@ -257,7 +258,7 @@ fn show(what: &str, mut times: Vec<u64>) {
     println!("  {what}: p50 {:.1} µs, p99 {:.1} µs, of {}", at(50), at(99), times.len());
 }
 
-/// On this thread, in nanoseconds: a decision makes nobody wait but its asker.
+/// Returns the processor time on this thread, in nanoseconds: a decision delays only its client.
 fn processor_time_of(what: impl FnOnce()) -> u64 {
     let start = clock::thread_cpu_time();
     what();

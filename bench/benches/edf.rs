@@ -1,8 +1,9 @@
-//! Whether a system fits under earliest deadline first, and how long each task can take.
+//! Decides whether a system fits under earliest deadline first, and how long each task can take.
 //!
-//! At 1,000 tasks the measure is the exact test of the same system under fixed priorities. The crate
-//! `response-time-analysis` has no test of feasibility; its response times answer the same question,
-//! and are compared with ours at sizes that it finishes. Both must give the same bounds.
+//! At 1,000 tasks the reference is the exact test of the same system under fixed priorities. The
+//! crate `response-time-analysis` has no test of feasibility; its response times answer the same
+//! question, and are compared with Punctual's at sizes that it finishes. Both must give the same
+//! bounds.
 
 use std::hint::black_box;
 
@@ -104,7 +105,7 @@ fn our_bounds(load: &CpuLoad) -> Vec<u64> {
 }
 
 fn their_bounds(tasks: &[Task]) -> Vec<u64> {
-    // Where a search that does not converge would end; none here comes near.
+    // The end of a search that does not converge; none here comes near.
     let limit = time::Duration::from(Duration::from_secs(3600).as_nanos());
     let curves: Vec<RBF<Periodic, Scalar>> = tasks.iter().map(curve).collect();
     let theirs = |at: usize| fully_preemptive::Task {

@@ -1,17 +1,18 @@
-//! Live: how exactly a reservation is enforced, by the kernel and by our own timetable.
+//! Live: measures how exactly a reservation is enforced by the kernel and by Punctual's timetable.
 //!
-//! A hog that never gives way runs under X every Y and notes when it ran: it reads the clock without
-//! pause, and a jump of more than a tenth of X is a time in which it did not run. Each back end in
-//! turn, in the same run, on the same CPU:
+//! A hog that never yields runs under X every Y and records when it ran: it reads the clock without
+//! pause, and a jump of more than a tenth of X is a time in which it did not run. The back ends run
+//! in turn, in the same run, on the same CPU:
 //!
 //! - the kernel's SCHED_DEADLINE;
 //! - a hard reservation by timetable (frozen outside its slots);
 //! - the cooperating form: a thread under a soft reservation by timetable that ends its pass itself
 //!   when its budget is used up, and waits for the next period.
 //!
-//! Printed of each: how long it ran at a stretch; by how much what it got in each period was off the
-//! budget, either way; its share of the CPU. Time that a hypervisor took looks like a gap: a stretch
-//! is then cut in two, and the error of the period is the hypervisor's; so steal is printed too.
+//! The output for each is the length of its runs, the error of its time in each period against the
+//! budget, in either direction, and its share of the CPU. Time that a hypervisor took looks like a
+//! gap: a run is then cut in two, and the error of the period is the hypervisor's, so steal is
+//! printed too.
 
 use std::process::Command;
 
@@ -24,14 +25,14 @@ use system_tests::strict::bursts::{Bursts, spin};
 
 const HOG: &str = "PUNCTUAL_BENCH_HOG";
 
-/// For how long each is observed.
+/// How long each is observed.
 const LENGTH: Duration = Duration::from_secs(4);
 
 fn main() {
     if let Some(argument) = std::env::var_os(HOG) {
         return hog_process(&argument.to_string_lossy());
     }
-    // With more a hard 100us/1ms is refused.
+    // With more, a hard 100us/1ms is refused.
     let settings = Settings { context_switch: Service::from_micros(10), ..Settings::default() };
     let reservations = match Reservations::with(settings) {
         Ok(reservations) => reservations,
@@ -77,14 +78,15 @@ fn by_kernel(reservation: Reservation) -> Bursts {
     std::thread::spawn(body).join().expect("no panic")
 }
 
-/// In a process of its own: the recorder must not hold locks of this one while it is frozen.
+/// Measures in a process of its own: the recorder must not hold locks of this one while it is
+/// frozen.
 fn by_timetable(reservations: &Reservations, reservation: Reservation) -> Bursts {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.env(HOG, reservation.to_string()).stdout(std::process::Stdio::piped());
     process::die_with_parent(&mut command);
     let spawned = reservations.spawn(&mut command, reservation, Enforcement::Hard);
     let (child, held) = spawned.expect("probed, and nothing else is reserved");
-    // Its output comes after the measurement, by and by, in its slots: let it write outside them.
+    // Its output comes after the measurement, bit by bit, in its slots: let it write outside them.
     clock::sleep(LENGTH + Duration::from_millis(600));
     assert_eq!(held.failures(), 0);
     drop(held);
@@ -131,7 +133,7 @@ fn print(name: &str, reservation: Reservation, stretches: &Bursts) {
     let mut lengths = Vec::new();
     for &(from, to) in &stretches[1..] {
         lengths.push(to.saturating_since(from).as_nanos());
-        // Cut at the periods' ends.
+        // Cut at the ends of periods.
         let mut from = from;
         while from < to {
             let n = from.saturating_since(start) / period;
@@ -161,7 +163,7 @@ fn print(name: &str, reservation: Reservation, stretches: &Bursts) {
     );
 }
 
-/// A percentile of sorted nanoseconds, in microseconds.
+/// Returns a percentile of sorted nanoseconds, in microseconds.
 fn at(sorted: &[u64], percent: usize) -> u64 {
     let last = sorted.len().saturating_sub(1);
     sorted

@@ -1,5 +1,6 @@
-//! A verdict for 10,000 tasks at a utilisation of 0.999, whose hyperperiod fits in no integer here:
-//! against the same question about 1,000 tasks. The bound on steps is what ends it, if nothing else.
+//! Measures a verdict for 10,000 tasks at a utilisation of 0.999, whose hyperperiod fits in no
+//! integer here, against the same question about 1,000 tasks. The bound on steps ends it, if
+//! nothing else.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
-//! Admission one task at a time, against the full test of all tasks at each request.
+//! Measures admission one task at a time, against the full test of all tasks at each request.
 //!
-//! A request takes a random task out and asks for another with the same share of the CPU and a
-//! period of its own, so at a random priority. If that is denied, the old task comes back.
+//! A request removes a random task and asks for another with the same share of the CPU and a period
+//! of its own, so at a random priority. If that is denied, the old task comes back.
 
 use std::hint::black_box;
 
@@ -60,7 +60,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// Whom to take out, and what to ask for.
+    /// Returns the position of the task to remove, and the task to request.
     fn next(&mut self, tasks: &[Task]) -> (usize, Task) {
         let at = self.rng.random_range(0..tasks.len());
         let share = tasks[at].utilisation();
@@ -103,7 +103,7 @@ struct AllAnew {
     requests: Requests,
     policy: Policy,
     tasks: Vec<Task>,
-    /// Positions, the most urgent first.
+    /// The positions, the most urgent first.
     order: Vec<usize>,
 }
 

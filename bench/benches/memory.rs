@@ -1,5 +1,5 @@
-//! The most heap that is in use at a time, for each task, at three sizes: the ratio of the largest
-//! to the smallest says whether memory is linear in the tasks.
+//! Measures the peak heap for each task at three sizes: the ratio of the largest to the smallest
+//! shows whether memory is linear in the tasks.
 
 use peak_alloc::PeakAlloc;
 use punctual_analysis::admit;
@@ -27,7 +27,7 @@ fn main() {
     }
 }
 
-/// Bytes a task that `work` has in use at most, beside what was there before.
+/// Returns the peak bytes a task that `work` uses in addition to the memory in use before.
 fn per_task(n: u32, work: impl FnOnce()) -> (u32, f64) {
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();

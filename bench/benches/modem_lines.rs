@@ -1,12 +1,13 @@
-//! What a line of a bank costs: all that the driver does for it, over the bare calls of the library
-//! that modulates; and how many lines that makes on a core.
+//! Measures the cost of a line of a bank: all the work of the driver for it, against the bare calls
+//! of the modulating library; and how many lines fit on a core.
 //!
-//! A line of characters is held against the library's modem alone, a line with error control against
-//! the same modem with the library's own V.42 over it, idle or always with something to send.
-//! Compression has nothing to be held against: it is shown over the full V.42.
+//! A line of characters is compared with the library's modem alone, and a line with error control
+//! with the same modem with the library's own V.42 over it, idle or always with something to send.
+//! Compression has no counterpart: it is shown against the full V.42.
 //!
-//! Where valgrind is installed, instructions are counted too: the same on every run, while times on a
-//! shared machine are not. The program then runs itself, as `modem_lines --serve MODEM KIND BLOCKS`.
+//! Where valgrind is installed, instructions are counted too: they are the same on every run, while
+//! times on a shared machine are not. The program then runs itself, as `modem_lines --serve MODEM
+//! KIND BLOCKS`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,26 +20,26 @@ use punctual_modem::exchange::{Exchange, Perfect};
 /// A block of samples.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Blocks of one line in a measurement: some milliseconds, so that what disturbs it is rare.
+/// The blocks of one line in a measurement: some milliseconds, so that disturbances are rare.
 const BLOCKS: u64 = 400;
 
 const PAIRS: usize = 101;
 
-/// Blocks of one line whose instructions are counted, and of one that is taken off.
+/// The blocks of one line whose instructions are counted, and of the one that is subtracted.
 const COUNTED: [u64; 2] = [1_600, 400];
 
 const MODEMS: [(&str, &str); 4] =
     [("V22B", "2400"), ("V23C", "1200/75"), ("V21", "300"), ("B103", "300")];
 
-/// What goes over a line.
+/// The traffic of a line.
 struct Kind {
-    /// For who reads it.
+    /// The name in the output.
     name: &'static str,
-    /// What both ends are set to.
+    /// The settings of both ends.
     settings: &'static str,
-    /// What the first end types over and over.
+    /// The text that the first end types over and over.
     types: &'static [u8],
-    /// What of the peer's does the same, as the end of a name; else it does less.
+    /// The end of the name of the peer's line with the same traffic, or with less if there is none.
     peer: &'static str,
 }
 
@@ -76,7 +77,7 @@ impl Call {
         }
         call.steps(50);
         call.type_in(0, b"ATD1\r");
-        // Twenty seconds are enough for any of them to say CONNECT.
+        // Twenty seconds are enough for any of them to print CONNECT.
         let mut shown = Vec::new();
         for _ in 0..20 * 50 {
             call.steps(1);
@@ -164,7 +165,7 @@ fn has_valgrind() -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Instructions a block: what comes before the blocks is in both counts.
+/// Returns the instructions for a block: those before the blocks are in both counts.
 fn per_block(count: impl Fn(u64) -> u64) -> f64 {
     let [many, few] = COUNTED;
     (count(many) - count(few)) as f64 / (many - few) as f64
@@ -180,7 +181,7 @@ fn theirs(program: &Path, what: &str, blocks: u64) -> u64 {
     instructions(program, &[], &format!("{what} {blocks}\n"))
 }
 
-/// Instructions that a program takes that reads `input`.
+/// Returns the instructions of a program that reads `input`.
 fn instructions(program: &Path, arguments: &[&str], input: &str) -> u64 {
     use std::io::Write as _;
     let mut child = Command::new("valgrind")
@@ -194,7 +195,7 @@ fn instructions(program: &Path, arguments: &[&str], input: &str) -> u64 {
         .expect("valgrind was there a moment ago");
     let mut stdin = child.stdin.take().expect("it is piped");
     stdin.write_all(input.as_bytes()).expect("it is read until it ends");
-    // The end of its input is the end of the peer.
+    // The peer ends when its input ends.
     drop(stdin);
     let output = child.wait_with_output().expect("it is ours");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,7 @@
-//! What it costs to be asked why: `punctual why` on and off in turn, over a load of some ten thousand of
-//! the kernel's records a second. CPU time of the observer itself, of a round trip between two threads
-//! (the BPF programs run in their time), and wake-up latencies of a 1 ms callback under SCHED_FIFO.
+//! Measures the cost of observation: `punctual why` on and off in turn, under a load of some ten
+//! thousand of the kernel's records a second. The measures are the CPU time of the observer itself,
+//! the time of a round trip between two threads (the BPF programs run in their time), and wake-up
+//! latencies of a 1 ms callback under SCHED_FIFO.
 #![allow(clippy::disallowed_methods, reason = "measures as its peers do")]
 
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use punctual_trace::Times;
 
 const ROUND: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 6;
-/// As `punctual why` does.
+/// The same as `punctual why` uses.
 const TURN: Duration = Duration::from_millis(50);
-/// A round trip each.
+/// The pause before each round trip.
 const PAUSE: Duration = Duration::from_micros(800);
 const PERIOD: Duration = Duration::from_millis(1);
 

@@ -1,7 +1,7 @@
-//! Live: the resident memory of a process with upcalls, and of each upcall more.
+//! Live: measures the resident memory of a process with upcalls, and of each additional upcall.
 //!
-//! Each number is of a process of its own, this program started again: without upcalls, with one, and
-//! with a thousand. What is shared with other processes (the program's own pages) is left out.
+//! Each number is of a process of its own, this program started again: without upcalls, with one,
+//! and with a thousand. Memory shared with other processes (the program's own pages) is left out.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, U
 use punctual_runtime::level_order::RUNNING;
 use punctual_runtime::{Placement, Upcalls};
 
-/// Tells the process how many upcalls it has.
+/// The environment variable with the number of upcalls of the process.
 const UPCALLS: &str = "RESIDENT_UPCALLS";
 
 const MANY: u64 = 1_000;
@@ -43,7 +43,7 @@ fn main() {
     );
 }
 
-/// Bytes, as such a process says of itself.
+/// Returns the bytes that such a process reports about itself.
 fn own_pages_with(upcalls: u64) -> u64 {
     let program = std::env::current_exe().expect("this program has a file");
     let output = Command::new(program).env(UPCALLS, upcalls.to_string()).output();
@@ -72,7 +72,7 @@ fn measured(count: u64) {
     drop(running);
 }
 
-/// Anonymous pages in RAM (proc_pid_status(5), RssAnon).
+/// Returns the anonymous pages in RAM (proc_pid_status(5), RssAnon).
 fn own_pages() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("mounted");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5");

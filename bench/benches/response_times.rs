@@ -51,7 +51,7 @@ fn our_bounds(load: &CpuLoad) -> Vec<u64> {
 }
 
 fn their_bounds(curves: &[Curve]) -> Vec<u64> {
-    // Where a search that does not converge would end; none here comes near.
+    // The end of a search that does not converge; none here comes near.
     let limit = time::Duration::from(Duration::from_secs(3600).as_nanos());
     (0..curves.len())
         .map(|i| dedicated_uniproc_rta(&curves[i], &curves[..i], limit).expect("below the limit"))

@@ -1,4 +1,4 @@
-//! What it costs a real-time thread to leave a trace event for somebody else.
+//! Measures what it costs a real-time thread to record a trace event for another thread.
 #![allow(clippy::disallowed_methods, reason = "measures as its peers do")]
 
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use punctual_model::{Instant, JobId};
 use punctual_ring::spsc;
 use punctual_trace::{Event, Kind};
 
-/// As the runtime's ring.
+/// The same as the runtime's ring.
 const SLOTS: usize = 1 << 16;
 /// Pushed in one go; then the same thread drains them, which is not counted.
 const BATCH: u64 = 1_024;
@@ -18,8 +18,8 @@ const BATCHES: u64 = 256;
 const PAIRS: usize = 41;
 
 fn main() {
-    // How an item reaches a queue decides as much as the queue: one that is put together in place
-    // may go from registers to its slot, one that lies in memory is copied, whoever's the queue is.
+    // The path of an item to a queue matters as much as the queue: one that is built in place may
+    // go from registers to its slot, one that lies in memory is copied, for every queue.
     against_peers("made in place", |i| event(black_box(i)));
     against_peers("copied", |i| black_box(event(i)));
 }

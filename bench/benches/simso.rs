@@ -1,8 +1,8 @@
-//! Jobs a second in virtual time, against SimSo, a simulator in Python (Chéramy, Hladik & Déplanche,
-//! WATERS 2014): the same systems for the same virtual time.
+//! Measures jobs a second in virtual time, against SimSo, a simulator in Python (Chéramy, Hladik &
+//! Déplanche, WATERS 2014): the same systems for the same virtual time.
 //!
-//! SimSo always records what happened; ours runs without a sink, and with one that keeps all events.
-//! Needs `python3` with `venv`, and the network once; skipped without.
+//! SimSo always records events; Punctual's simulator runs without a sink, and with one that keeps
+//! all events. Needs `python3` with `venv`, and the network once; skipped without.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -25,7 +25,7 @@ fn main() {
         let system = System::draw(n, jobs);
         let ours = system.completions();
         let (theirs, _) = simso(&python, &system);
-        // It rounds each first release to its clock, so a few jobs at the end may count or not.
+        // SimSo rounds each first release to its clock, so a few jobs at the end may count or not.
         assert!(ours.abs_diff(theirs) <= ours / 100, "{ours} jobs, SimSo {theirs}");
         let repeat = 100;
         let found = compare(
@@ -60,7 +60,7 @@ impl Sink for Kept {
     }
 }
 
-/// How many jobs SimSo completed, and the seconds it took.
+/// Returns how many jobs SimSo completed, and the seconds it took.
 fn simso(python: &Path, system: &System) -> (u64, f64) {
     let mut child = Command::new(python)
         .args(["-W", "ignore", SCRIPT])
@@ -84,7 +84,7 @@ fn simso(python: &Path, system: &System) -> (u64, f64) {
     (field().parse().expect("a number of jobs"), field().parse().expect("seconds"))
 }
 
-/// An environment in the target directory, made if it is not there.
+/// Returns an environment in the target directory, and makes it if it is missing.
 fn python_with_simso() -> Result<PathBuf, String> {
     let environment = Path::new(env!("CARGO_TARGET_TMPDIR")).join("simso");
     let python = environment.join("bin/python");

@@ -1,7 +1,8 @@
-//! Jobs a second in virtual time.
+//! Measures jobs a second in virtual time.
 //!
-//! There is no other simulator of this kind in Rust to hold against (`simso` has one in Python); the
-//! measure is a bare event loop, a heap that takes and gives as many events (two a job) and does nothing else.
+//! There is no other simulator of this kind in Rust to compare with (`simso` has one in Python);
+//! the reference is a bare event loop, a heap that pops and pushes as many events (two a job) and
+//! does nothing else.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +12,7 @@ use punctual_bench::pairs::{compare, nanos_per_op};
 use punctual_bench::systems::System;
 use punctual_model::{Duration, Instant};
 
-/// About so many jobs a run.
+/// The approximate number of jobs in a run.
 const JOBS: f64 = 100_000.0;
 
 fn main() {
@@ -28,7 +29,8 @@ fn main() {
     }
 }
 
-/// Each release is followed by its end, and each end by the next release.
+/// Runs a bare heap, in which each release is followed by its end, and each end by the next
+/// release.
 fn bare_heap(system: &System, jobs: u64) -> Instant {
     let release = |(phase, task): (&Duration, u32)| (Instant::ZERO + *phase, task, false);
     let mut events: BinaryHeap<_> =

@@ -1,7 +1,7 @@
-//! What an event costs the thread that leaves it: our ring, LTTng's user-space tracer, and the `tracing`
-//! crate, each with its time stamp. Nobody is waited for and nothing is written meanwhile: ours is
-//! drained between batches, LTTng's overwrites its oldest, `tracing` hands the event to a subscriber
-//! that takes the same fields into the same ring.
+//! Measures the cost of an event to the thread that records it: Punctual's ring, LTTng's user-space
+//! tracer, and the `tracing` crate, each with its time stamp. No thread waits and nothing is
+//! written meanwhile: the ring is drained between batches, LTTng overwrites its oldest events, and
+//! `tracing` hands the event to a subscriber that puts the same fields into the same ring.
 #![allow(clippy::disallowed_methods, reason = "measures as its peers do")]
 
 use std::cell::RefCell;
@@ -87,7 +87,7 @@ fn tracing_ring() -> f64 {
     spent
 }
 
-/// Takes the fields of an event into the ring of the thread, stamped.
+/// A subscriber that puts the fields of an event into the ring of the thread, stamped.
 struct IntoRing;
 
 #[derive(Default)]
@@ -137,14 +137,15 @@ impl Subscriber for IntoRing {
     fn exit(&self, _: &Id) {}
 }
 
-/// A session of LTTng that overwrites its oldest events (a "snapshot" session), and our peer in it.
+/// A session of LTTng that overwrites its oldest events (a "snapshot" session), and the peer
+/// program in it.
 struct Lttng {
     peer: CPeer,
     _daemon: Daemon,
     _folder: tempfile::TempDir,
 }
 
-/// LTTng's session daemon, unless one ran before; and our session in it.
+/// LTTng's session daemon, unless one ran before, and this benchmark's session in it.
 struct Daemon(std::process::Child);
 
 fn lttng() -> Result<Lttng, String> {
@@ -185,7 +186,7 @@ fn session(home: &Path) -> Result<(), String> {
 impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = Command::new("lttng").args(["destroy", "punctual-bench"]).output();
-        // Asked, not killed: it has consumers to end.
+        // Terminated, not killed, because it has consumers to end.
         let _ = process::send(&self.0, process::Signal::TERM);
         let _ = self.0.wait();
     }

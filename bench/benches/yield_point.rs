@@ -1,4 +1,4 @@
-//! What the policy of real-time upcalls costs its driver.
+//! Measures the cost of the policy of real-time upcalls to its driver.
 
 use std::hint::black_box;
 
@@ -32,7 +32,8 @@ fn main() {
     );
 }
 
-/// A long batch, quanta of one PDU, and 99 more urgent upcalls that come in an hour.
+/// Measures a long batch, quanta of one PDU, and 99 more urgent upcalls that are released in an
+/// hour.
 fn yield_point() -> impl FnMut() -> f64 {
     let hour = Duration::from_secs(3600);
     let mut upcalls = vec![upcall(hour, u32::MAX)];
@@ -53,8 +54,8 @@ fn yield_point() -> impl FnMut() -> f64 {
     }
 }
 
-/// Virtual time in which a job is released every 10 µs on average, whatever `n` is, and runs for
-/// one: nearly always the policy is idle in between, as it is between two wake-ups.
+/// Measures virtual time in which a job is released every 10 µs on average, whatever `n` is, and
+/// runs for one: nearly always the policy is idle in between, as between two wake-ups.
 fn turn_around(n: u32) -> impl FnMut() -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(u64::from(n));
     let mean = 10_000 * u64::from(n);

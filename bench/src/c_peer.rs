@@ -1,33 +1,34 @@
-//! Peers that are programs of their own: small ones in C, compiled when a benchmark starts, or built
-//! elsewhere. They measure themselves when asked.
+//! Peers that are programs of their own: small ones in C, compiled when a benchmark starts, or
+//! built elsewhere. They measure themselves on request.
 //!
-//! A peer reads lines `what operations` and answers each with the nanoseconds that all of it took:
-//! of processor time, or of the clock where two threads are at it. It stays while the benchmark runs, so
-//! that its measurements and ours alternate.
+//! A peer reads lines `what operations` and answers each with the nanoseconds that all operations
+//! took: of processor time, or of the clock where two threads take part. It keeps running during
+//! the benchmark, so that its measurements and Punctual's alternate.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A running peer. It ends when this is dropped.
+/// A running peer. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct CPeer {
     child: Child,
-    /// Taken to tell it that there is no more.
+    /// Taken to close the input.
     ask: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 impl CPeer {
-    /// Compiles `source` with what pkg-config says of `package` into `folder`, and starts it.
+    /// Compiles `source` into `folder` with the flags that pkg-config prints for `package`, and
+    /// starts it.
     ///
     /// # Errors
-    /// Why it is not there, as the end of a sentence.
+    /// Says why it is not available, as the end of a sentence.
     pub fn start(source: &Path, package: &str, folder: &Path) -> Result<Self, String> {
         let flags = said_by(Command::new("pkg-config").args(["--cflags", "--libs", package]))?;
         let name = source.file_stem().ok_or("it has no name")?;
         let program = folder.join(name);
-        // The libraries that it does not use are not loaded.
+        // Libraries that it does not use are not loaded.
         let compile = ["-O3", "-Wl,--as-needed", "-o"];
         said_by(
             Command::new("cc")
@@ -45,7 +46,7 @@ impl CPeer {
     /// Starts a program that was built elsewhere.
     ///
     /// # Errors
-    /// Why it is not there, as the end of a sentence.
+    /// Says why it is not available, as the end of a sentence.
     pub fn of(program: &Path) -> Result<Self, String> {
         let mut child = Command::new(program)
             .stdin(Stdio::piped())
@@ -61,10 +62,10 @@ impl CPeer {
         }
     }
 
-    /// Nanoseconds of processor time an operation, for so many of `what`.
+    /// Returns nanoseconds of processor time an operation, for `operations` operations of `what`.
     ///
     /// # Panics
-    /// If the peer does not answer with a number.
+    /// Panics if the peer does not answer with a number.
     pub fn nanos_per_op(&mut self, what: &str, operations: u64) -> f64 {
         let ask = self.ask.as_mut().expect("taken only when dropped");
         writeln!(ask, "{what} {operations}").expect("the peer listens until it is dropped");
@@ -85,13 +86,13 @@ impl CPeer {
 
 impl Drop for CPeer {
     fn drop(&mut self) {
-        // The end of its input is the end of the peer; it is ours, so it is waited for.
+        // The peer ends when its input ends; it is a child of this process, so it is waited for.
         drop(self.ask.take());
         let _ = self.child.wait();
     }
 }
 
-/// What a command printed.
+/// Returns the output of a command.
 fn said_by(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|why| format!("{command:?} did not start: {why}"))?;
     if output.status.success() {

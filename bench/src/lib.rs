@@ -1,7 +1,7 @@
-//! What the benchmarks share.
+//! Code that the benchmarks share.
 //!
 //! - [`c_peer`]: programs in C that measure themselves.
-//! - [`pairs`]: two things measured in turn, and the ratio of the two.
+//! - [`pairs`]: two operations measured in turn, and the ratio of the two.
 //! - [`systems`]: random task systems.
 #![forbid(unsafe_code)]
 

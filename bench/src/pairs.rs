@@ -1,9 +1,9 @@
-//! Two things measured in turn, and the ratio of the two.
+//! Measures two operations in turn, and their ratio.
 //!
 //! A time alone says more about the machine and its other tenants than about the code; the ratio of
-//! two times taken milliseconds apart says something that holds elsewhere. Criterion and divan
-//! measure one thing after the other, so a drift between the two ends up in the ratio; tango-bench
-//! pairs, but two builds of one function. So this is our own, and small.
+//! two times taken milliseconds apart holds elsewhere, too. Criterion and divan measure one
+//! operation after the other, so a drift between the two ends up in the ratio; tango-bench pairs,
+//! but two builds of one function. So this module is Punctual's own, and small.
 
 use std::fmt;
 use std::process::Command;
@@ -12,14 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_linux::clock;
 
-/// Asks [`compare`] for instructions too, which valgrind counts: the same on every run, while times on a
-/// shared machine are not. What reads a clock itself has none, for valgrind has not the kernel's clock.
+/// Makes [`compare`] also count instructions with valgrind: they are the same on every run, while
+/// times on a shared machine are not. Code that reads a clock itself has no count, because valgrind
+/// does not have the kernel's clock.
 const INSTRUCTIONS: &str = "PUNCTUAL_BENCH_INSTRUCTIONS";
 
-/// How often the first of the one comparison so named is measured, and nothing else: `TIMES WHAT`.
+/// Measures only the first operation of the named comparison, this many times: `TIMES WHAT`.
 const COUNT: &str = "PUNCTUAL_BENCH_COUNT";
 
-/// What [`COUNT`] says, if this program is being counted.
+/// Returns the value of [`COUNT`], if instructions of this program are being counted.
 fn counted() -> Option<&'static (u32, String)> {
     static COUNTED: OnceLock<Option<(u32, String)>> = OnceLock::new();
     let read = || {
@@ -30,10 +31,10 @@ fn counted() -> Option<&'static (u32, String)> {
     COUNTED.get_or_init(read).as_ref()
 }
 
-/// What [`nanos_per_op`] was told last.
+/// The last number of operations passed to [`nanos_per_op`].
 static OPS: AtomicU64 = AtomicU64::new(1);
 
-/// What [`compare`] found.
+/// The result of [`compare`].
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The median time of the first, in nanoseconds an operation.
@@ -44,13 +45,13 @@ pub struct Comparison {
     ratios: Vec<f64>,
 }
 
-/// Measures `a` and `b` in `pairs` pairs, prints the result after `what`, and gives it.
+/// Measures `a` and `b` in `pairs` pairs, prints the result after `what`, and returns it.
 ///
-/// Each call measures once and gives nanoseconds an operation (see [`nanos_per_op`]). The first of
-/// each only warms up. The order is A B, B A, A B, …: a steady drift favours neither.
+/// Each call measures once and returns nanoseconds an operation (see [`nanos_per_op`]). The first
+/// of each only warms up. The order is A B, B A, A B, …: a steady drift favours neither.
 ///
 /// # Panics
-/// If `pairs` is zero.
+/// Panics if `pairs` is zero.
 pub fn compare(
     what: &str,
     pairs: usize,
@@ -93,8 +94,8 @@ pub fn compare(
     comparison
 }
 
-/// Instructions of this program until it has measured the first of `what` so many times, and the
-/// operations of one time.
+/// Returns the instructions of this program until it has measured the first operation of `what`
+/// `times` times, and the number of operations each time.
 fn instructions(what: &str, times: u32) -> Option<(u64, u64)> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -108,8 +109,8 @@ fn instructions(what: &str, times: u32) -> Option<(u64, u64)> {
     Some((count.trim().parse().ok()?, ops))
 }
 
-/// How much processor time `block`, which does `ops` operations, takes for each on this thread: what
-/// others do with the CPU meanwhile does not count.
+/// Returns the processor time on this thread for each of the `ops` operations of `block`. CPU time
+/// of other threads does not count.
 pub fn nanos_per_op(ops: u64, block: impl FnOnce()) -> f64 {
     OPS.store(ops, Ordering::Relaxed);
     if counted().is_some() {
@@ -136,7 +137,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// The middle one, or the mean of the two in the middle; not a number if there are none.
+/// Returns the middle value, or the mean of the two in the middle, or NaN if there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

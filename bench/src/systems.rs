@@ -8,25 +8,26 @@ use punctual_trace::{Event, Kind, Sink};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Where deadlines lie, in periods.
+/// The deadlines, in periods.
 #[derive(Clone, Copy, Debug)]
 pub enum Deadlines {
     /// All at this part of the period.
     OfPeriod(f64),
-    /// Evenly from one part of it to another.
+    /// Uniformly distributed between two parts of the period.
     Between(f64, f64),
 }
 
-/// `n` tasks, the shortest period first, that need `utilisation` of a CPU together, each with its
-/// deadline at the end of the period, and periods from 1 ms to 1 s.
+/// Draws `n` tasks, the shortest period first, that need `utilisation` of a CPU together, each with
+/// its deadline at the end of the period, and periods from 1 ms to 1 s.
 pub fn draw(rng: &mut ChaCha8Rng, n: u32, utilisation: f64) -> Vec<Task> {
     draw_with(rng, n, utilisation, 1e6, Deadlines::OfPeriod(1.0))
 }
 
-/// As [`draw`], with periods from `shortest` nanoseconds to 1 s and such deadlines, cut to the wcet.
+/// Draws like [`draw`], with periods from `shortest` nanoseconds to 1 s and these deadlines, cut to
+/// the wcet.
 ///
-/// Utilisations are drawn evenly among all that have that sum (UUniFast; Bini & Buttazzo, 2005),
-/// periods log-uniformly, so that each order of magnitude is as likely.
+/// Utilisations are drawn uniformly among all with that sum (UUniFast; Bini & Buttazzo, 2005),
+/// periods log-uniformly, so that each order of magnitude is equally likely.
 pub fn draw_with(
     rng: &mut ChaCha8Rng,
     n: u32,
@@ -66,9 +67,9 @@ pub fn draw_with(
     tasks
 }
 
-/// A system to simulate, and for how long.
+/// A system to simulate, and the end of the run.
 pub struct System {
-    /// In rank order.
+    /// The tasks in rank order.
     pub tasks: Vec<Task>,
     /// The first release of each.
     pub phases: Vec<Duration>,
@@ -77,7 +78,7 @@ pub struct System {
 }
 
 impl System {
-    /// `n` tasks at a utilisation of 0.7, for as long as about `jobs` releases take.
+    /// Draws `n` tasks at a utilisation of 0.7, for as long as about `jobs` releases take.
     pub fn draw(n: u32, jobs: f64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(u64::from(n));
         let tasks = draw(&mut rng, n, 0.7);
@@ -96,7 +97,7 @@ impl System {
         tasks::run(&self.tasks, Jobs::fixed_priority(&order), &mut arrivals, self.until, sink);
     }
 
-    /// The jobs that such a run completes.
+    /// Returns the number of jobs that such a run completes.
     pub fn completions(&self) -> u64 {
         let mut count = Completions(0);
         self.simulate(&mut count);

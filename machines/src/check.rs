@@ -1,4 +1,4 @@
-//! Jobs on kernels with seeds, several machines at a time.
+//! Runs jobs on kernels with seeds, several machines at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Clock, Machine, Ran};
 use crate::problem::Problem;
 
-/// Which runs are wanted.
+/// The selected runs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Selection {
     /// Jobs by name; all if none is given.
@@ -27,24 +27,25 @@ pub(crate) struct Selection {
     /// Only this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// So many seeds of each job with a counted clock, from 1; otherwise what the job says.
+    /// The number of seeds of each job with a counted clock, from 1; the job's own number by
+    /// default.
     #[arg(long, conflicts_with = "seed")]
     seeds: Option<u64>,
-    /// Only the jobs of the smoke, with one seed, on the first kernel that each names.
+    /// Only the jobs of the smoke test, with one seed, on the first kernel that each names.
     #[arg(long)]
     smoke: bool,
-    /// So many machines at a time; as many as this host has CPUs if not said.
+    /// The number of machines at a time; the number of this host's CPUs by default.
     #[arg(long)]
     machines: Option<usize>,
     /// Take programs of this workspace from this folder as they are, and build nothing.
     #[arg(long, conflicts_with = "profile")]
     built: Option<PathBuf>,
-    /// How programs of this workspace are built: a profile of cargo's.
+    /// The profile of cargo's with which programs of this workspace are built.
     #[arg(long, default_value = "release")]
     profile: String,
 }
 
-/// One machine that is to be run.
+/// One machine to run.
 #[derive(Debug)]
 struct Run {
     job: Job,
@@ -52,7 +53,7 @@ struct Run {
     seed: u64,
 }
 
-/// How runs ended.
+/// The counts of outcomes.
 #[derive(Debug, Default)]
 struct Tally {
     kept: u32,
@@ -60,10 +61,10 @@ struct Tally {
     broken: u32,
 }
 
-/// Runs what is selected; returns 0 if all was kept, 1 if something broke.
+/// Runs the selection. Returns 0 if all promises were kept, 1 if something broke.
 ///
 /// # Errors
-/// If a job or a kernel is not there, or the build fails: then no machine is started.
+/// Fails if a job or a kernel is missing, or the build fails: then no machine is started.
 pub(crate) fn check(selection: &Selection) -> Result<u8, Problem> {
     let jobs = selection.jobs()?;
     let programs = jobs.iter().flat_map(|job| &job.programs);
@@ -124,7 +125,7 @@ impl Selection {
         Self { jobs, kernels, seed, seeds, smoke, machines, built, profile }
     }
 
-    /// Returns the jobs that are wanted.
+    /// Returns the selected jobs.
     fn jobs(&self) -> Result<Vec<Job>, Problem> {
         let all = Job::all()?;
         if let Some(unknown) =
@@ -212,7 +213,7 @@ impl Run {
         let _ = io::stdout().flush();
     }
 
-    /// Returns what a person needs to find out why a run was not kept.
+    /// Returns the information with which a person can find out why a run failed.
     fn why(&self, ran: Result<Ran, Problem>, results: &Path) -> String {
         let said = match ran {
             Ok(ran) if ran.status.is_some() => crate::host::tail(&ran.output, 20),

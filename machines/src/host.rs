@@ -1,4 +1,4 @@
-//! Programs of this host that the laboratory calls, and the folder in which it keeps what it made.
+//! Runs programs of this host, and names the folder for kernels, images and results.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 /// Runs a program to its end and returns its standard output.
 ///
 /// # Errors
-/// If it is not there, or fails: with its last lines on standard error.
+/// Fails if it is missing, or with its last lines on standard error if it fails.
 pub(crate) fn output_of(command: &mut Command) -> Result<String, Problem> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = command

@@ -1,4 +1,4 @@
-//! What is run in machines: a file in `jobs/` each.
+//! The jobs that run in machines: each is a file in `jobs/`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,14 @@ use crate::machine::Clock;
 use crate::problem::Problem;
 use crate::root::Contents;
 
-/// A script, what it needs, and the machines in which it is run.
+/// A script, its requirements, and the machines in which it is run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Job {
     /// The file's name without `.toml`.
     #[serde(skip)]
     pub(crate) name: String,
-    /// What it shows, in a sentence.
+    /// A sentence on what it shows.
     pub(crate) about: String,
     /// Whether it belongs to the few minutes of each integration.
     #[serde(default)]
@@ -28,40 +28,40 @@ pub(crate) struct Job {
     /// Whether it is run twice, and broken unless both runs print the same, time stamps included.
     #[serde(default)]
     pub(crate) twice: bool,
-    /// The kernels on which it is run; all if not said.
+    /// The kernels on which it is run; all by default.
     #[serde(default = "all_kernels")]
     pub(crate) kernels: Vec<String>,
-    /// What time follows.
+    /// The source of the machine's time.
     pub(crate) clock: Clock,
-    /// How many CPUs the machine has.
+    /// The number of CPUs of the machine.
     #[serde(default = "one")]
     pub(crate) cpus: u32,
     /// Its memory, in MiB.
     #[serde(default = "a_gibibyte")]
     pub(crate) memory_mib: u32,
-    /// How long it may take, in minutes of the host.
+    /// The longest that it may take, in minutes of the host.
     #[serde(default = "ten")]
     pub(crate) patience_minutes: u32,
-    /// How many seeds the whole matrix tries.
+    /// The number of seeds in the whole matrix.
     #[serde(default = "one")]
     pub(crate) seeds: u32,
-    /// More words for the kernel's command line.
+    /// Additional arguments on the kernel's command line.
     #[serde(default)]
     pub(crate) kernel_arguments: String,
     /// Programs of this workspace: `PACKAGE/PROGRAM`, `PACKAGE/test:TEST`, `PACKAGE/lib` for the
     /// tests inside of a library, or `PACKAGE/cdylib:FILE` for a shared library.
     #[serde(default)]
     pub(crate) programs: Vec<String>,
-    /// Programs and folders of the host's, by path.
+    /// Programs and folders of the host, by path.
     #[serde(default)]
     pub(crate) of_host: Vec<PathBuf>,
-    /// Files and folders of the project's.
+    /// Files and folders of the project.
     #[serde(default)]
     pub(crate) of_project: Vec<PathBuf>,
-    /// Modules of the kernel's to be loaded.
+    /// The kernel modules to load.
     #[serde(default)]
     pub(crate) modules: Vec<String>,
-    /// What the shell runs: 0 kept, 1 broken, 3 this kernel cannot, 4 not judgeable.
+    /// The shell script. Exit codes: 0 kept, 1 broken, 3 this kernel cannot, 4 not judgeable.
     pub(crate) script: String,
 }
 
@@ -85,7 +85,7 @@ impl Job {
     /// Reads all jobs, by name.
     ///
     /// # Errors
-    /// If a file cannot be read or says what no job has.
+    /// Fails if a file cannot be read or has a key that no job has.
     pub(crate) fn all() -> Result<Vec<Self>, Problem> {
         let folder = project().join("machines/jobs");
         let entries = fs::read_dir(&folder).map_err(Problem::file(&folder))?;
@@ -105,7 +105,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns what the machine holds, given where the workspace's programs were built.
+    /// Returns the contents of the machine, given where the workspace's programs were built.
     pub(crate) fn contents(&self, built: &BTreeMap<String, PathBuf>) -> Contents {
         let programs =
             self.programs.iter().map(|program| (name_of(program), built[program].clone()));
@@ -119,7 +119,8 @@ impl Job {
     }
 }
 
-/// Returns the name of a program of this workspace in a machine; for a library's tests that of the crate.
+/// Returns the name of a program of this workspace in a machine; for a library's tests the name of
+/// the crate.
 pub(crate) fn name_of(program: &str) -> String {
     match program.strip_suffix("/lib") {
         Some(package) => package.replace('-', "_"),
@@ -130,7 +131,7 @@ pub(crate) fn name_of(program: &str) -> String {
 /// Builds programs of this workspace and returns where each lies.
 ///
 /// # Errors
-/// If a name is malformed, or the build fails.
+/// Fails if a name is malformed, or the build fails.
 pub(crate) fn build<'a>(
     programs: impl IntoIterator<Item = &'a String>,
     profile: &str,
@@ -161,7 +162,8 @@ pub(crate) fn build<'a>(
     Ok(built)
 }
 
-/// Returns the executable that one of cargo's messages tells of a target, or the shared library of that name.
+/// Returns the executable of a target according to one of cargo's messages, or the shared library
+/// of that name.
 fn file_of(message: &str, target: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     if target.ends_with(".so") {

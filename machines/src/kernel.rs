@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::host::{cache, output_of};
 use crate::problem::Problem;
 
-/// The kernels that are tried: a branch of versions, with `-rt` for PREEMPT_RT.
+/// The kernels that are tested: a branch of versions, with `-rt` for PREEMPT_RT.
 pub(crate) const NAMES: [&str; 4] = ["6.1", "6.1-rt", "6.12", "6.12-rt"];
 
 /// A kernel that can be booted.
@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["6.1", "6.1-rt", "6.12", "6.12-rt"];
 pub(crate) struct Kernel {
     /// One of [`NAMES`].
     pub(crate) name: String,
-    /// What `uname -r` says.
+    /// The output of `uname -r`.
     pub(crate) release: String,
     /// The unpacked package: `boot/` and `lib/modules/`.
     pub(crate) folder: PathBuf,
@@ -25,7 +25,7 @@ impl Kernel {
     /// Returns the newest kernel of a branch, and downloads its package the first time.
     ///
     /// # Errors
-    /// If the name is unknown, or the package is not to be had.
+    /// Fails if the name is unknown, or the package is not available.
     pub(crate) fn find(name: &str) -> Result<Self, Problem> {
         if !NAMES.contains(&name) {
             return Err(Problem::Usage(format!(
@@ -53,7 +53,7 @@ impl Kernel {
     }
 }
 
-/// Downloads and unpacks the newest package of a branch; `folder` is there only if all of it is.
+/// Downloads and unpacks the newest package of a branch; `folder` appears only once it is complete.
 fn download(name: &str, folder: &Path) -> Result<(), Problem> {
     let names = output_of(Command::new("apt-cache").args(["pkgnames", "linux-image-"]))?;
     let newest = names.lines().filter_map(|package| Some((version(name, package)?, package))).max();
@@ -74,7 +74,7 @@ fn download(name: &str, folder: &Path) -> Result<(), Problem> {
             .args(["-c", "dpkg-deb --extract ./*.deb unpacked && rm ./*.deb"]),
     )?;
     match fs::rename(&unpacked, folder) {
-        // Another laboratory was first.
+        // Another instance of this program was first.
         Err(_) if folder.is_dir() => Ok(()),
         renamed => renamed.map_err(Problem::file(folder)),
     }

@@ -1,8 +1,8 @@
 //! One emulated machine, from its first instruction to its end.
 //!
-//! With [`Clock::Counted`] the guest's time is the number of its instructions, 2 ns
-//! each, and time in which it has nothing to do passes at once. Nothing of the host's can make it late,
-//! and the same kernel, files and seed give the same run, to the instruction (docs/machines.md).
+//! With [`Clock::Counted`] the guest's time is the number of its instructions, 2 ns each, and idle
+//! time passes at once. Nothing on the host can make it late, and the same kernel, files and seed
+//! give the same run, to the instruction (docs/machines.md).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ use crate::root::Contents;
 
 /// The guest's time for one instruction, as a power of two: 2 ns, a processor of 500 million a second.
 const ICOUNT_SHIFT: u32 = 1;
-/// What the first process prints when the script has ended, before the time.
+/// The text before the time that the first process prints when the script has ended.
 const ENDED: &str = "lab: ran until ";
-/// How often a machine is looked at.
+/// The time between two checks of a machine.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a machine's time follows.
+/// The source of a machine's time.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Clock {
-    /// Its instructions: reproducible, and nothing of the host's gets in.
+    /// Its instructions: reproducible, and independent of the host.
     Counted,
-    /// The host's clock, each CPU a thread of the host's.
+    /// The host's clock; each CPU is a thread of the host.
     Free,
 }
 
@@ -48,48 +48,50 @@ impl Clock {
 /// A machine that can be started.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// What it boots.
+    /// The kernel that it boots.
     pub(crate) kernel: Kernel,
-    /// What its time follows.
+    /// The source of its time.
     pub(crate) clock: Clock,
-    /// How many CPUs it has; with a counted clock they take turns.
+    /// The number of its CPUs; with a counted clock they take turns.
     pub(crate) cpus: u32,
     /// Its memory, in MiB.
     pub(crate) memory_mib: u32,
-    /// What makes two runs differ: random numbers of the kernel's, and the phase against its tick.
+    /// The difference between two runs: the kernel's random numbers, and the phase against its
+    /// tick.
     pub(crate) seed: u64,
-    /// More words for the kernel's command line.
+    /// Additional arguments on the kernel's command line.
     pub(crate) kernel_arguments: String,
-    /// How long it may take, in the host's time.
+    /// The longest that it may take, in the host's time.
     pub(crate) patience: Duration,
 }
 
-/// What is left of a machine that has run.
+/// The results of a machine that has run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// The exit code of the script, or `None` if the machine did not come to its end.
+    /// The exit code of the script, or `None` if the machine did not complete it.
     pub(crate) status: Option<u8>,
-    /// What the kernel and the first process printed.
+    /// The output of the kernel and the first process.
     pub(crate) console: String,
-    /// What the script printed.
+    /// The output of the script.
     pub(crate) output: String,
     /// The time since the machine's start when the script ended, in seconds of the guest.
     pub(crate) guest_seconds: Option<f64>,
 }
 
 impl Machine {
-    /// Boots, runs the script of `contents`, and unpacks the results into `results`: those that it had sent, if it did not
-    /// come to its end.
+    /// Boots, runs the script of `contents`, and unpacks the results into `results`; if the machine
+    /// did not come to its end, those that it had sent by then.
     ///
     /// # Errors
-    /// If the machine could not be started, or if what it sent at its end cannot be unpacked. One that hangs, panics or
-    /// runs out of patience is no error: its [`Ran::status`] is `None`.
+    /// Fails if the machine could not be started, or if its final results cannot be unpacked. A
+    /// machine that hangs, panics or runs out of patience is no error: its [`Ran::status`] is
+    /// `None`.
     pub(crate) fn run(&self, contents: &Contents, results: &Path) -> Result<Ran, Problem> {
         let room = tempfile::tempdir().map_err(Problem::file(&std::env::temp_dir()))?;
         let (console, archive) = (room.path().join("console"), room.path().join("results.tar.gz"));
         let mut command = self.command(contents, room.path(), "run")?;
-        // Results come by a serial line: with a device on the PCI bus, a disk or any other of virtio's, two boots of
-        // one machine differ.
+        // Results come over a serial line: with a device on the PCI bus, a disk or any other virtio
+        // device, two boots of one machine differ.
         for file in [&console, &archive] {
             command.args(["-serial", &format!("file:{}", file.display())]);
         }
@@ -103,7 +105,7 @@ impl Machine {
         fs::create_dir_all(results).map_err(Problem::file(results))?;
         let written = results.join("console");
         fs::write(&written, &console).map_err(Problem::file(&written))?;
-        // One archive behind the other, each of all results by then; the last one may be cut off.
+        // One archive after the other, each with all results so far; the last one may be cut off.
         let unpacked =
             output_of(Command::new("tar").arg("-xzif").arg(&archive).arg("-C").arg(results));
         let came_to_its_end = ended.is_some_and(|status| status.success());
@@ -123,7 +125,7 @@ impl Machine {
     /// Boots into a shell on this terminal.
     ///
     /// # Errors
-    /// If the machine could not be started.
+    /// Fails if the machine could not be started.
     pub(crate) fn shell(&self, contents: &Contents) -> Result<ExitStatus, Problem> {
         let room = tempfile::tempdir().map_err(Problem::file(&std::env::temp_dir()))?;
         let mut command = self.command(contents, room.path(), "shell")?;
@@ -138,7 +140,7 @@ impl Machine {
         contents.pack(&self.kernel, room, &archive)?;
         let mut command = Command::new(emulator()?);
         command.args(["-machine", "pc", "-nodefaults", "-no-reboot", "-display", "none"]);
-        // Entropy of the host's would make each run another.
+        // Entropy from the host would make each run different.
         command.args(["-cpu", "max,-rdrand,-rdseed", "-rtc", "base=2026-01-01,clock=vm"]);
         // The emulator gives the kernel random bytes as well.
         command.args(["-seed", &self.seed.to_string()]);
@@ -162,7 +164,7 @@ impl Machine {
 }
 
 impl Ran {
-    /// Makes this run a broken one if another of the same machine printed something else.
+    /// Marks this run as broken if another run of the same machine printed something else.
     pub(crate) fn must_equal(&mut self, again: &Self) {
         let pairs = [(&self.console, &again.console), (&self.output, &again.output)];
         let Some((first, second)) = pairs.into_iter().find(|(first, second)| first != second)
@@ -176,7 +178,7 @@ impl Ran {
         self.status = Some(1);
     }
 
-    /// Returns the last lines that tell why a machine did not come to its end.
+    /// Returns the last lines, which show why a machine did not come to its end.
     pub(crate) fn last_words(&self) -> String {
         tail(&self.console, 12)
     }
@@ -191,13 +193,13 @@ fn emulator() -> Result<PathBuf, Problem> {
     Ok(PathBuf::from(name))
 }
 
-/// Starts the emulator; it dies with the thread that waits for it.
+/// Starts the emulator, which dies with the thread that waits for it.
 fn start(command: &mut Command) -> Result<Child, Problem> {
     die_with_parent(command);
     command.spawn().map_err(|error| Problem::Host(format!("the emulator did not start: {error}")))
 }
 
-/// Waits for a machine's end; kills it and returns `None` once patience is over.
+/// Waits for a machine's end. Kills it and returns `None` when `patience` is over.
 fn wait(mut machine: Child, patience: Duration) -> Result<Option<ExitStatus>, Problem> {
     let until = clock::now() + patience;
     loop {

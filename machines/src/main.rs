@@ -1,9 +1,10 @@
-//! The laboratory: boots the kernels that people run in emulated machines, and runs this project in them.
+//! The laboratory: boots kernels of distributions in emulated machines, and runs this project in
+//! them.
 //!
 //! - [`kernel`]: kernels from the distribution's packages.
 //! - [`root`]: the root file system, an archive in memory.
 //! - [`machine`]: one machine from its first instruction to its end.
-//! - [`job`]: what is run in machines, a file in `jobs/` each.
+//! - [`job`]: the jobs that run in machines, each a file in `jobs/`.
 //! - [`check`]: jobs on kernels with seeds, several machines at a time.
 //! - [`table`]: what works on which kernel.
 //!
@@ -49,31 +50,32 @@ struct Arguments {
 enum Action {
     /// Lists the jobs.
     Jobs,
-    /// Runs jobs and tells which promises held.
+    /// Runs jobs and reports which promises held.
     Check(Selection),
-    /// Tries what works on each kernel and writes docs/kernels.md.
+    /// Tests what works on each kernel and writes docs/kernels.md.
     Table {
-        /// Only this kernel again, the others as they were found last; may be given several times.
+        /// Tests only this kernel and keeps the last results of the others; may be given several
+        /// times.
         #[arg(long = "kernel")]
         kernels: Vec<String>,
-        /// So many machines at a time; as many as this host has CPUs if not said.
+        /// The number of machines at a time; the number of this host's CPUs by default.
         #[arg(long)]
         machines: Option<usize>,
         /// Take programs of this workspace from this folder as they are, and build nothing.
         #[arg(long, conflicts_with = "profile")]
         built: Option<PathBuf>,
-        /// How programs of this workspace are built: a profile of cargo's.
+        /// The profile of cargo's with which programs of this workspace are built.
         #[arg(long, default_value = "release")]
         profile: String,
     },
-    /// Runs a shell command in a machine and prints what it printed.
+    /// Runs a shell command in a machine and prints its output.
     Run {
         #[command(flatten)]
         choice: Choice,
-        /// Where what the command left in /results is brought.
+        /// The folder that receives what the command left in /results.
         #[arg(long, default_value = "target/machines/results/run")]
         results: PathBuf,
-        /// How long the machine may take, in seconds of this host.
+        /// The longest that the machine may take, in seconds of this host.
         #[arg(long, default_value_t = 600)]
         patience: u64,
         /// The command, for a POSIX shell.
@@ -86,40 +88,41 @@ enum Action {
     },
 }
 
-/// Which machine, and what is in it.
+/// The machine, and its contents.
 #[derive(Args, Clone, Debug)]
 struct Choice {
     /// The kernel: 6.1, 6.1-rt, 6.12 or 6.12-rt.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// What the machine's time follows.
+    /// The source of the machine's time.
     #[arg(long, value_enum, default_value = "free")]
     clock: Clock,
-    /// How many CPUs it has.
+    /// The number of CPUs.
     #[arg(long, default_value_t = 1)]
     cpus: u32,
     /// Its memory, in MiB.
     #[arg(long, default_value_t = 1024)]
     memory: u32,
-    /// What makes two runs differ.
+    /// The seed of random numbers, in which two runs differ.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A program of this workspace to be built and put in: PACKAGE/PROGRAM, PACKAGE/test:TEST, or PACKAGE/lib.
+    /// A program of this workspace to build and put in: PACKAGE/PROGRAM, PACKAGE/test:TEST, or
+    /// PACKAGE/lib.
     #[arg(long = "program")]
     programs: Vec<String>,
-    /// A program or folder of the host's to be put in at the same path.
+    /// A program or folder of the host to put in at the same path.
     #[arg(long = "of-host")]
     of_host: Vec<PathBuf>,
-    /// A file or folder of the project's to be put in below /lab/project.
+    /// A file or folder of the project to put in below /lab/project.
     #[arg(long = "of-project")]
     of_project: Vec<PathBuf>,
-    /// A module of the kernel's to be loaded.
+    /// A kernel module to load.
     #[arg(long = "module")]
     modules: Vec<String>,
-    /// More words for the kernel's command line.
+    /// Additional arguments on the kernel's command line.
     #[arg(long, default_value = "")]
     kernel_arguments: String,
-    /// How programs of this workspace are built: a profile of cargo's.
+    /// The profile of cargo's with which programs of this workspace are built.
     #[arg(long, default_value = "release")]
     profile: String,
 }

@@ -8,13 +8,13 @@ use thiserror::Error;
 /// A reason why a machine could not be made or did not come to its end.
 #[derive(Debug, Error)]
 pub(crate) enum Problem {
-    /// The command line, or a job's file, asks for what is not there.
+    /// The command line, or a job's file, asks for something that does not exist.
     #[error("{0}")]
     Usage(String),
-    /// This host lacks a program, a package, room or rights.
+    /// This host lacks a program, a package, room or privileges.
     #[error("{0}")]
     Host(String),
-    /// A file of the laboratory's could not be read or written.
+    /// A file of the laboratory could not be read or written.
     #[error("{path}: {error}")]
     File { path: PathBuf, error: io::Error },
 }

@@ -1,7 +1,8 @@
 //! The root file system of a machine: an archive that the kernel unpacks into memory.
 //!
-//! No disk is read, so nothing of the host's timing gets in. It holds busybox, the modules that are
-//! asked for with those they need, and programs with their shared libraries at the host's places.
+//! No disk is read, so the host's timing has no influence. It holds busybox, the requested modules
+//! and their dependencies, and programs with their shared libraries at the same paths as on the
+//! host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,25 +17,26 @@ use crate::problem::Problem;
 /// The first process of each machine.
 const INIT: &str = include_str!("../guest/init");
 const SEND: &str = include_str!("../guest/send");
-/// Accounts: root, what a daemon drops to, and ordinary users, one with subordinate users.
+/// The accounts: root, the user of daemons without privileges, and ordinary users, one with
+/// subordinate users.
 const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
                       punctual:x:999:999::/:/bin/false\nanna:x:1001:1001::/tmp:/bin/sh\n\
                       bert:x:1002:1002::/tmp:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\npunctual:x:999:\nanna:x:1001:\nbert:x:1002:\n";
 const SUBORDINATE: &str = "anna:100000:65536\nbert:200000:65536\n";
 
-/// What a machine's root holds beside busybox.
+/// The contents of a machine's root beside busybox.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
-    /// Programs: name in `/lab/bin`, and the host's file.
+    /// Programs: the name in `/lab/bin`, and the host's file.
     pub(crate) programs: Vec<(String, PathBuf)>,
-    /// Programs and folders of the host's, at the same place.
+    /// Programs and folders of the host, at the same path.
     pub(crate) of_host: Vec<PathBuf>,
     /// The project's files, below `/lab/project`.
     pub(crate) of_project: Vec<PathBuf>,
     /// Kernel modules, by name.
     pub(crate) modules: Vec<String>,
-    /// The script that is run.
+    /// The script to run.
     pub(crate) command: String,
 }
 
@@ -42,7 +44,7 @@ impl Contents {
     /// Writes the archive to `archive`, using `room` to put it together.
     ///
     /// # Errors
-    /// If a file is missing, or there is no room.
+    /// Fails if a file is missing, or there is no room.
     pub(crate) fn pack(&self, kernel: &Kernel, room: &Path, archive: &Path) -> Result<(), Problem> {
         let root = room.join("root");
         let mut wanted = BTreeSet::new();
@@ -52,7 +54,7 @@ impl Contents {
             copy(program, &copied)?;
             output_of(Command::new("strip").arg("--strip-debug").arg(&copied))?;
             wanted.extend(libraries(program)?);
-            // Tests know other programs by the places where cargo built them.
+            // Tests know other programs by the paths at which cargo built them.
             let built = inside(&root, program);
             make_folder_of(&built)?;
             symlink(Path::new("/lab/bin").join(name), &built).map_err(Problem::file(&built))?;
@@ -94,9 +96,9 @@ impl Contents {
         fs::remove_dir_all(&root).map_err(Problem::file(&root))
     }
 
-    /// Copies modules and those they need, uncompressed, with an index for `modprobe`.
+    /// Copies modules and their dependencies, uncompressed, with an index for `modprobe`.
     ///
-    /// A module that this kernel does not have is left out: the machine says so.
+    /// A module that this kernel does not have is left out; the machine reports it.
     fn copy_modules(&self, kernel: &Kernel, root: &Path) -> Result<(), Problem> {
         let base = Path::new("lib/modules").join(&kernel.release);
         let index = kernel.folder.join(&base).join("modules.dep");
@@ -106,7 +108,7 @@ impl Contents {
         for name in &self.modules {
             let listed = output_of(
                 Command::new("/sbin/modprobe")
-                    // Not with this host's options of modules.
+                    // Without this host's module options.
                     .args(["--config", "/dev/null"])
                     .args(["--show-depends", "--ignore-install", "--set-version"])
                     .arg(&kernel.release)
@@ -140,7 +142,7 @@ fn depmod(folder: &Path, kernel: &Kernel) -> Result<(), Problem> {
     output_of(command.arg("--basedir").arg(folder).arg(&kernel.release)).map(drop)
 }
 
-/// Returns the shared libraries of a program; none of a script, a folder or a static program.
+/// Returns the shared libraries of a program; none for a script, a folder or a static program.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, Problem> {
     if program.is_dir() {
         return Ok(Vec::new());
@@ -153,12 +155,12 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>, Problem> {
     Ok(paths.collect())
 }
 
-/// Returns where a path of the host's lies below `root`.
+/// Returns where a path of the host lies below `root`.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Copies a file, or a folder with all that is in it.
+/// Copies a file, or a folder with all its contents.
 fn copy(from: &Path, to: &Path) -> Result<(), Problem> {
     if to.exists() {
         return Ok(());
@@ -170,7 +172,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Problem> {
     fs::copy(from, to).map(drop).map_err(Problem::file(from))
 }
 
-/// Makes the folder in which a file is to be.
+/// Makes the parent folder of a file.
 fn make_folder_of(path: &Path) -> Result<(), Problem> {
     let folder = path.parent().expect("below the root");
     fs::create_dir_all(folder).map_err(Problem::file(folder))

@@ -1,4 +1,4 @@
-//! The table of kernels, `docs/kernels.md`: what the job `features` found on each.
+//! The table of kernels, `docs/kernels.md`: the results of the job `features` on each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::problem::Problem;
 
 /// The job, whose script writes `kernel`, `doctor.json` and `features`.
 pub(crate) const JOB: &str = "features";
-/// What `doctor` checks of a machine and not of its kernel.
+/// The checks of `doctor` that concern a machine and not its kernel.
 const OF_THE_MACHINE: [&str; 10] = [
     "CPUs",
     "virtualisation",
@@ -40,14 +40,14 @@ said so; the words are below the table. What is not named here and tried on each
 [machines](machines.md#what-is-tried-on-each-kernel).
 ";
 
-/// What is known of a feature on a kernel.
+/// The result for a feature on a kernel.
 #[derive(Clone, Debug)]
 struct Cell {
     state: String,
     words: String,
 }
 
-/// What `doctor --json` says, as far as it is used.
+/// The part of `doctor --json` that is used.
 #[derive(Deserialize)]
 struct Diagnosis {
     checks: Vec<Check>,
@@ -61,17 +61,18 @@ struct Check {
     found: String,
 }
 
-/// Features in the order in which they were found first, each with what each kernel has of it.
+/// The features in the order in which they were first found, each with the results of every kernel.
 #[derive(Default)]
 struct Features {
     order: Vec<String>,
     cells: BTreeMap<(String, &'static str), Cell>,
 }
 
-/// Runs the job on the selected kernels and writes the table of all; returns 1, and writes nothing, if something broke.
+/// Runs the job on the selected kernels and writes the table of all. Returns 1, and writes nothing,
+/// if something broke.
 ///
 /// # Errors
-/// If a machine could not be made, or a result is missing.
+/// Fails if a machine could not be made, or a result is missing.
 pub(crate) fn table(selection: &Selection) -> Result<u8, Problem> {
     let broken = check(selection)?;
     if broken != 0 {
@@ -92,7 +93,7 @@ pub(crate) fn table(selection: &Selection) -> Result<u8, Problem> {
 }
 
 impl Features {
-    /// Adds what was found on one kernel.
+    /// Adds the results of one kernel.
     fn read(&mut self, kernel: &'static str, results: &Path) -> Result<(), Problem> {
         let text = read(&results.join("doctor.json"))?;
         let Diagnosis { checks, network } = serde_json::from_str(&text)
@@ -132,7 +133,7 @@ impl Features {
         self.cells.get(&(name.to_owned(), kernel))
     }
 
-    /// Returns the table, and below it what is said where something does not work.
+    /// Returns the table, and below it the messages about features that do not work.
     fn text(&self) -> String {
         let mut text = format!("| feature | {} |\n|---|", NAMES.join(" | "));
         text.push_str(&"---|".repeat(NAMES.len()));

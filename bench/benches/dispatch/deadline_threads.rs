@@ -1,8 +1,9 @@
-//! A SCHED_DEADLINE thread a task, which gives the rest of its budget back by sched_yield(2).
+//! Runs each task in a SCHED_DEADLINE thread, which gives the rest of its budget back by
+//! sched_yield(2).
 //!
-//! It is woken at its next replenishment, whose grid is the kernel's: so it looks at the clock, and
-//! sleeps where it was woken too early. Its threads may run on every CPU, as the kernel demands: what
-//! the busy thread of one CPU loses says little of them.
+//! It is woken at its next replenishment, whose grid is the kernel's: so it reads the clock, and
+//! sleeps if it was woken too early. Its threads may run on every CPU, as the kernel demands: the
+//! loss of the busy thread on one CPU says little about them.
 
 use punctual_linux::sched::Class;
 use punctual_linux::{clock, host, thread};
@@ -12,10 +13,10 @@ use crate::Ran;
 use crate::fifo_threads::each_in_a_thread;
 use crate::set::Set;
 
-/// Enough for an empty job and a preemption, little enough that a thousand fit.
+/// Enough for an empty job and a preemption, and little enough that a thousand fit.
 const BUDGET: Service = Service::from_micros(20);
 
-/// Ten thousand were not through with one round in ten minutes.
+/// Ten thousand did not finish one round in ten minutes.
 const MOST: usize = 1_000;
 
 pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {

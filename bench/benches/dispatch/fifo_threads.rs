@@ -1,4 +1,4 @@
-//! What one writes without a library: a SCHED_FIFO thread a task that sleeps till its release.
+//! Runs each task without a library: in a SCHED_FIFO thread that sleeps till its release.
 
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
@@ -9,7 +9,7 @@ use punctual_trace::Times;
 use crate::Ran;
 use crate::set::Set;
 
-/// Ten thousand of them must fit.
+/// Small enough that ten thousand of them fit.
 const STACK: usize = 64 << 10;
 
 pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
@@ -24,7 +24,7 @@ pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String
     )
 }
 
-/// A thread a task, in its class, that waits for each release as `wait` does.
+/// Runs each task in a thread of its class, which waits for each release with `wait`.
 pub(crate) fn each_in_a_thread(
     set: &Set,
     start: Instant,
@@ -43,7 +43,7 @@ pub(crate) fn each_in_a_thread(
                 wait(due);
                 late.push(clock::now().saturating_since(due));
                 if charged == 0 {
-                    // From the first job on: what it took to get there is not a job's cost.
+                    // From the first job on: the start-up is not a job's cost.
                     charged = clock::thread_cpu_time().as_nanos();
                 }
             }

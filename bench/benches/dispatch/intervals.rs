@@ -1,6 +1,6 @@
-//! What one writes in an asynchronous program: a task each on an interval of tokio's.
+//! Runs each task as in an asynchronous program: on an interval of tokio's.
 //!
-//! Its timers have a grain of a millisecond; all tasks share one SCHED_FIFO thread.
+//! tokio's timers have a granularity of a millisecond; all tasks share one SCHED_FIFO thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String
             .map_err(|error| error.to_string())?;
         let late = Rc::new(RefCell::new(Vec::with_capacity(1 << 16)));
         let local = tokio::task::LocalSet::new();
-        // Its clock has no epoch that could be named: the offset is taken once.
+        // tokio's clock has no epoch that could be named: the offset is taken once.
         let (here, there) = (clock::now(), TokioInstant::now());
         let at = |due: Instant| there + std::time::Duration::from_nanos((due - here).as_nanos());
         for (period, phase) in tasks {
@@ -41,7 +41,7 @@ pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String
                 }
             });
         }
-        // What is charged from the first release on: setting up is not a job's cost.
+        // The time charged from the first release on: the set-up is not a job's cost.
         let before = Rc::new(RefCell::new(None));
         let noted = Rc::clone(&before);
         let first = at(start);

@@ -1,19 +1,22 @@
-//! Live: what an empty periodic job costs, and how late it is woken, by who wakes it.
+//! Live: measures the cost of an empty periodic job and its wake-up latency, by the mechanism that
+//! wakes it.
 //!
-//! The same task set for all, on one CPU beside a busy ordinary thread: N tasks with periods of 50,
-//! 80, 100, 200 and 400 units in turn, the unit so long that there are about 10,000 jobs a second
-//! whatever N is. So a cost that grows with N is the dispatcher's own. Two sets of phases:
+//! Every mechanism gets the same task set on one CPU beside a busy ordinary thread: N tasks with
+//! periods of 50, 80, 100, 200 and 400 units in turn, with a unit so long that there are about
+//! 10,000 jobs a second for every N. So a cost that grows with N is the dispatcher's own. There are
+//! two sets of phases:
 //!
-//! - *together*: all are first released at the same instant, as upcalls of one process are unless
-//!   somebody says otherwise; many releases share a wake-up.
+//! - *together*: all are first released at the same instant, which is the default for upcalls of
+//!   one process; many releases share a wake-up.
 //! - *spread*: each has a random phase; hardly two releases share a wake-up.
 //!
-//! Arguments choose: sizes, phases, and words of the peers' names. `cargo bench --bench dispatch --
-//! 1000 spread upcalls FIFO` takes a minute, all of it ten times that. Ours is always measured: the
-//! ratios are to it.
+//! Arguments select sizes, phases, and words of the peers' names. `cargo bench --bench dispatch --
+//! 1000 spread upcalls FIFO` takes a minute, all of it ten times that. Punctual's upcalls are
+//! always measured, because the ratios are to them.
 //!
-//! Two accounts of the same cost: what the kernel charges to the threads, and what the busy thread
-//! loses (everything, interrupts too; a difference of two measurements, so noisier).
+//! The cost is measured in two ways: the time that the kernel charges to the threads, and the loss
+//! of the busy thread (everything, including interrupts; a difference of two measurements, so
+//! noisier).
 
 mod deadline_threads;
 mod fifo_threads;
@@ -33,22 +36,22 @@ use punctual_trace::Times;
 
 use self::set::{Phases, Set};
 
-/// So that everybody waits when the first is released: a second, and for each task as much more as
-/// starting its thread, or admitting it, may take.
+/// Returns a head start, so that all threads wait when the first task is released: a second, and
+/// for each task the time that starting its thread, or admitting it, may take.
 fn head_start(tasks: usize) -> Duration {
     Duration::from_secs(1) + Duration::from_millis(1) * tasks as u64
 }
 
-/// One measurement of one peer.
+/// The length of one measurement.
 const LENGTH: Duration = Duration::from_secs(2);
 
-/// Measurements of each peer.
+/// The number of measurements of each peer.
 const ROUNDS: usize = 4;
 
-/// What a peer says of its jobs.
+/// A peer's account of its jobs.
 struct Ran {
     jobs: u64,
-    /// Processor time charged to its threads, in nanoseconds.
+    /// The processor time charged to its threads, in nanoseconds.
     charged: f64,
     wakeup_latency: Times,
 }
@@ -70,7 +73,7 @@ fn main() {
         println!("dispatch: skipped: {refused}");
         return;
     }
-    // Threads inherit it. The last CPU: the first one serves most interrupts.
+    // Threads inherit it. The last CPU, because the first one serves most interrupts.
     let cpu = *thread::affinity().last().expect("this thread runs on one");
     thread::pin_to(cpu).expect("one of our own CPUs");
     let words: Vec<String> =
@@ -92,7 +95,7 @@ fn main() {
     }
 }
 
-/// All peers in turn, forwards and backwards, and a line for each.
+/// Runs all peers in turn, forwards and backwards, and prints a line for each.
 fn compare(set: &Set, peers: &[(&str, Peer)]) {
     let mut figures: Vec<Figures> = peers.iter().map(|_| Figures::default()).collect();
     for round in 0..ROUNDS {
@@ -115,7 +118,7 @@ struct Figures {
     charged: Vec<f64>,
     lost: Vec<f64>,
     wakeup_latency: Times,
-    /// Why it was not measured, from the first time on.
+    /// The reason why it was not measured, once there is one.
     skipped: Option<String>,
 }
 

@@ -1,8 +1,9 @@
-//! rt-app (Debian's package), the tool with which the scheduler's developers make such loads.
+//! Runs the set in rt-app (Debian's package), the tool with which the scheduler's developers make
+//! such loads.
 //!
-//! It is started a head start before, and what it takes to start is charged to its jobs: some
-//! milliseconds of two seconds. Its clock starts by itself, so phases mean nothing to it: its
-//! tasks are released as they come up.
+//! It is started a head start before, and its start-up is charged to its jobs: some milliseconds of
+//! two seconds. Its clock starts by itself, so phases mean nothing to it: its tasks are released as
+//! they come up.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -52,8 +53,8 @@ pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String
     Ok(Ran { jobs, charged: ended.usage.processor.as_nanos() as f64, wakeup_latency })
 }
 
-/// Its workload file. A calibration that is given keeps it from measuring the CPU at its start; no
-/// task here runs anything that would need it.
+/// Returns its workload file. The given calibration keeps it from measuring the CPU at its start;
+/// no task here runs anything that would need one.
 fn json(set: &Set, folder: &Path, length: Duration) -> String {
     let seconds = length.as_nanos().div_ceil(1_000_000_000);
     let mut text = format!(
@@ -77,7 +78,7 @@ fn json(set: &Set, folder: &Path, length: Duration) -> String {
     text
 }
 
-/// Its logs: a line a job, the last column the wake-up latency in microseconds.
+/// Reads its logs: a line a job, with the wake-up latency in microseconds in the last column.
 fn logged(folder: &Path) -> Result<(u64, Times), String> {
     let (mut jobs, mut latencies) = (0, Times::new());
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {

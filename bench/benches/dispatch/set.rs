@@ -1,4 +1,4 @@
-//! The task set that everybody runs.
+//! The task set that every peer runs.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use punctual_model::{Duration, Instant};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Periods in units, taken in turn; their frequencies sum up to 0.05 a unit for five tasks.
+/// The periods in units, taken in turn; the frequencies of five tasks sum up to 0.05 a unit.
 const PERIODS: [u64; 5] = [50, 80, 100, 200, 400];
 
-/// Jobs a second, of all tasks together.
+/// The jobs a second of all tasks together.
 const RATE: f64 = 10_000.0;
 
-/// When tasks are first released.
+/// The first releases of the tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phases {
     Together,
@@ -28,7 +28,7 @@ impl fmt::Display for Phases {
     }
 }
 
-/// A period and a phase a task.
+/// A period and a phase for each task.
 pub(crate) struct Set {
     pub(crate) phases: Phases,
     tasks: Vec<(Duration, Duration)>,
@@ -59,12 +59,12 @@ impl Set {
         self.tasks.iter().map(|(period, _)| *period).min().expect("some tasks")
     }
 
-    /// Period and phase of each task.
+    /// Returns the period and phase of each task.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = (Duration, Duration)> + '_ {
         self.tasks.iter().copied()
     }
 
-    /// Releases of a task in `[start, end)`.
+    /// Returns the releases of a task in `[start, end)`.
     pub(crate) fn releases(
         (period, phase): (Duration, Duration),
         start: Instant,

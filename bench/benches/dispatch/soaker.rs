@@ -1,4 +1,4 @@
-//! An ordinary thread that uses all the processor time that others leave.
+//! An ordinary thread that uses all remaining processor time.
 
 use std::hint::black_box;
 use std::thread::{self, JoinHandle};
@@ -6,10 +6,10 @@ use std::thread::{self, JoinHandle};
 use punctual_linux::clock;
 use punctual_model::Instant;
 
-/// Some microseconds of work between two looks at the clock.
+/// Some microseconds of work between two readings of the clock.
 const ROUND: u64 = 10_000;
 
-/// How many rounds of a fixed work it gets done in `[start, end)`.
+/// Starts a thread that counts the rounds of fixed work it completes in `[start, end)`.
 pub(crate) fn start(start: Instant, end: Instant) -> JoinHandle<f64> {
     thread::spawn(move || {
         clock::sleep_until(start);
@@ -22,7 +22,7 @@ pub(crate) fn start(start: Instant, end: Instant) -> JoinHandle<f64> {
     })
 }
 
-/// The same, waited for.
+/// Does the same and waits for the result.
 pub(crate) fn progress(from: Instant, to: Instant) -> f64 {
     start(from, to).join().expect("no panic")
 }

@@ -1,4 +1,4 @@
-//! All tasks as upcalls of one process.
+//! Runs all tasks as upcalls of one process.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
@@ -8,11 +8,11 @@ use punctual_trace::{Kind, Times};
 use crate::Ran;
 use crate::set::Set;
 
-/// Shorter periods have no room for the grace of containment, and admission says so: they run
-/// without it.
+/// Shorter periods have no room for the grace of containment, and admission refuses it: they run
+/// without.
 const CONTAINED: Duration = Duration::from_millis(2);
 
-/// Counts its jobs.
+/// A handler that counts its jobs.
 struct Empty(u64);
 
 impl Handler for Empty {
@@ -30,7 +30,7 @@ pub(crate) fn run_with_window(set: &Set, start: Instant, end: Instant) -> Result
     run_noticing(set.shortest() / 20, set, start, end)
 }
 
-/// Each release is noticed by so much later.
+/// Runs a set in which each release is noticed `window` later.
 fn run_noticing(window: Duration, set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1))
         .with_release_window(window)

@@ -1,5 +1,5 @@
-//! The peer that is a program of its own (`bench/peers/iceoryx2`): what it depends on takes longer to build
-//! than everything here, and wants libclang.
+//! The peer that is a program of its own (`bench/peers/iceoryx2`): its dependencies take longer to
+//! build than everything here, and need libclang.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use punctual_bench::c_peer::CPeer;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/iceoryx2");
 
-/// Builds it, which the first time takes some minutes, and starts it. None, with the reason, where that
-/// cannot be.
+/// Builds it, which takes some minutes the first time, and starts it. Returns `None`, and prints
+/// the reason, where that is not possible.
 pub(crate) fn start() -> Option<CPeer> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("iceoryx2");
     let built = Command::new(env!("CARGO"))

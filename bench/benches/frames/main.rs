@@ -1,7 +1,8 @@
-//! What a message costs between processes that do not trust each other, and how long it is on its way.
+//! Measures the cost and the transit time of a message between processes that do not trust each
+//! other.
 //!
 //! Two threads stand for the processes: the memory is mapped twice, by descriptor, as it would be
-//! there, and what the other side writes is mapped for reading only.
+//! there, and the memory that the other side writes is mapped for reading only.
 #![allow(clippy::disallowed_methods, reason = "measures as its peers do")]
 
 mod iceoryx2;

@@ -1,4 +1,4 @@
-//! A message on one thread, in processor time.
+//! Measures the processor time of a message on one thread.
 
 use std::hint::black_box;
 use std::sync::mpsc;
@@ -9,12 +9,12 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::queue::{SLOTS, queue, seqpacket};
 
-/// An Ethernet frame's worth of UDP.
+/// The UDP payload of an Ethernet frame.
 pub(crate) const PACKET: usize = 1472;
-/// Messages of a measurement.
+/// The messages of a measurement.
 const MESSAGES: u64 = 64 * 4_096;
 
-/// On one thread, `batch` at a time.
+/// Measures descriptors on one thread, `batch` at a time.
 pub(crate) fn descriptors(batch: u64) -> impl FnMut() -> f64 {
     let (mut producer, mut consumer) = queue(64);
     move || {
@@ -61,7 +61,7 @@ pub(crate) fn rtrb_ring() -> impl FnMut() -> f64 {
     }
 }
 
-/// On one thread, one at a time.
+/// Measures payloads on one thread, one at a time.
 pub(crate) fn payloads() -> impl FnMut() -> f64 {
     let (mut producer, mut consumer) = queue(PACKET);
     let (from, mut to) = ([7; PACKET], [0; PACKET]);
@@ -80,7 +80,7 @@ pub(crate) fn payloads() -> impl FnMut() -> f64 {
     }
 }
 
-/// Through as much memory as the queue has.
+/// Measures two copies through as much memory as the queue has.
 pub(crate) fn two_copies() -> impl FnMut() -> f64 {
     let mut slots = vec![[0; PACKET]; SLOTS];
     let (from, mut to) = ([7; PACKET], [0; PACKET]);

@@ -1,5 +1,5 @@
-//! A queue as two processes have it: memory by descriptor, mapped for reading by the other side; and a
-//! pair of sockets to compare with.
+//! A queue as two processes share it, with memory by descriptor that the other side maps for
+//! reading; and a pair of sockets for comparison.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use punctual_linux::memfd::{Others, Readable, Writable};
 use punctual_ring::frames::{Consumer, Geometry, Producer};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// Of everything that is compared.
+/// The number of slots of every queue compared.
 pub(crate) const SLOTS: usize = 64;
 
 pub(crate) type Queue = (Producer<Writable, View>, Consumer<Writable, View>);

@@ -1,4 +1,4 @@
-//! From one thread to another, on the clock.
+//! Measures the transit from one thread to another, on the clock.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,13 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::queue::{SLOTS, queue, seqpacket};
 
-/// One of two who send numbers to each other.
+/// One of two endpoints that send numbers to each other.
 pub(crate) struct Port {
     send: Box<dyn FnMut(u64) + Send>,
     receive: Box<dyn FnMut() -> u64 + Send>,
 }
 
-/// Half of what it takes there and back, on the clock.
+/// Measures half of a round trip, on the clock.
 pub(crate) fn hand_off(rounds: u64, ports: impl Fn() -> (Port, Port)) -> impl FnMut() -> f64 {
     move || {
         let (mut here, mut there) = ports();
@@ -45,7 +45,7 @@ pub(crate) fn hand_off(rounds: u64, ports: impl Fn() -> (Port, Port)) -> impl Fn
     }
 }
 
-/// Two ports of two one-way channels.
+/// Makes two ports of two one-way channels.
 pub(crate) fn ports<S, R>(
     make: impl Fn() -> (S, R),
     send: fn(&mut S, u64),
@@ -111,7 +111,7 @@ pub(crate) fn spinning_rtrb() -> (Port, Port) {
     )
 }
 
-/// A call for each look, as a socket takes it.
+/// Polls with one call each time, as a socket does.
 pub(crate) fn spinning_seqpacket() -> (Port, Port) {
     ports(
         seqpacket,
@@ -177,7 +177,7 @@ pub(crate) fn sleeping_seqpacket() -> (Port, Port) {
     )
 }
 
-/// The number itself goes by a word of memory.
+/// The number itself is passed in a word of memory.
 pub(crate) fn bells() -> (Port, Port) {
     ports(
         || {
@@ -196,7 +196,7 @@ pub(crate) fn bells() -> (Port, Port) {
     )
 }
 
-/// As a bell is used: looked at without waiting, then polled.
+/// Used like a bell: read without waiting, then polled.
 pub(crate) fn eventfds() -> (Port, Port) {
     ports(
         || {

@@ -1,4 +1,4 @@
-//! The hold model: what leaves is followed by its channel's next.
+//! The hold model: a packet that leaves is followed by the next of its channel.
 
 use punctual_bench::pairs::nanos_per_op;
 use punctual_model::{Duration, Instant, Rank};
@@ -33,7 +33,7 @@ pub(crate) struct Hold<Q> {
 }
 
 impl<Q: Queues> Hold<Q> {
-    /// Each channel has a packet, and all of them have left some times.
+    /// Gives each channel a packet, and runs until all of them have left some times.
     pub(crate) fn new(channels: u32, queues: Q) -> Self {
         let draws = 88_172_645_463_325_252;
         let mut hold = Self { queues, channels, now: Instant::ZERO, draws, digest: 0 };
@@ -48,7 +48,7 @@ impl<Q: Queues> Hold<Q> {
         nanos_per_op(packets, || self.run(packets))
     }
 
-    /// Which packets left, in which order.
+    /// Returns a digest of the packets that left, and their order.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
@@ -57,8 +57,8 @@ impl<Q: Queues> Hold<Q> {
         &self.queues
     }
 
-    /// Between 0.2 and 1.8 times the mean, which is as long as one packet of each channel takes.
-    /// Computed, for a table would cost both the same miss.
+    /// Returns a period between 0.2 and 1.8 times the mean, which is as long as one packet of each
+    /// channel takes. It is computed, because a table would cost both the same miss.
     fn period(&self, channel: u32) -> u64 {
         let mean = SLOT.as_nanos() * u64::from(self.channels);
         let part = u64::from(channel.wrapping_mul(2_654_435_769) >> 16);
@@ -70,7 +70,7 @@ impl<Q: Queues> Hold<Q> {
             self.now += SLOT;
             let Some(channel) = self.queues.take(self.now) else { continue };
             self.digest = self.digest.rotate_left(5) ^ u64::from(channel);
-            // A generator of a nanosecond, that both pay.
+            // A generator that takes a nanosecond, a cost to both.
             self.draws ^= self.draws << 13;
             self.draws ^= self.draws >> 7;
             self.draws ^= self.draws << 17;

@@ -8,7 +8,7 @@ use punctual_policy::queues::Urgency;
 
 use crate::hold::Queues;
 
-/// Current packets by urgency, early ones by logical arrival; equal ones as they came.
+/// Current packets by urgency and early ones by logical arrival; ties in order of arrival.
 pub(crate) struct TwoHeaps {
     current: BinaryHeap<Reverse<(Urgency, u64, u32)>>,
     early: BinaryHeap<Reverse<(Instant, Urgency, u64, u32)>>,
@@ -26,7 +26,7 @@ impl TwoHeaps {
 }
 
 impl TwoHeaps {
-    /// How many are early.
+    /// Returns the number of early packets.
     pub(crate) fn early(&self) -> usize {
         self.early.len()
     }

@@ -1,7 +1,9 @@
-//! What it costs to police a PDU: the decision alone, and with the clock read that it needs.
+//! Measures the cost of policing a PDU: the decision alone, and with the clock reading that it
+//! needs.
 //!
-//! The peer is DPDK's `rte_meter`, of Debian's `libdpdk-dev` (`peers/rte_meter.c`): the same PDUs at
-//! the same gaps, both read from memory by the same loops. Skipped without it.
+//! The peer is DPDK's `rte_meter`, of Debian's `libdpdk-dev` (`peers/rte_meter.c`), with the same
+//! PDUs at the same gaps, both read from memory by the same loops. It is skipped if it is not
+//! installed.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -47,7 +49,7 @@ fn against_rte_meter(peer: &mut CPeer) {
     let with_clock = "PDU policed with its clock read, GCRA (A) / rte_meter with rdtsc (B)";
     let mut ours = with_clock_read(gcra());
     compare(with_clock, PAIRS, &mut ours, || peer.nanos_per_op("tsc", PDUS));
-    // What is left of each without the loop that asks.
+    // The rest of each without the loop that polices.
     let (mut one, mut turns) = (one_sender(Nothing), in_turn(|| Nothing));
     let mut decision = |what: &str, how: [&str; 2], ours: &mut dyn FnMut() -> f64| {
         let loop_of_ours: &mut dyn FnMut() -> f64 =
@@ -68,7 +70,7 @@ fn against_rte_meter(peer: &mut CPeer) {
     compare(what, PAIRS, turns, || peer.nanos_per_op("loops", PDUS));
 }
 
-/// Finds that everything conforms: what the loop costs.
+/// A policer for which everything conforms: measures the cost of the loop.
 struct Nothing;
 
 impl Policer for Nothing {
@@ -79,7 +81,7 @@ impl Policer for Nothing {
     }
 }
 
-/// 1 Gbit/s, bursts of about 50 PDUs, as the peer has.
+/// Returns 1 Gbit/s, with bursts of about 50 PDUs, the same as the peer.
 fn contract() -> AtmContract {
     let rate = |bits| BitRate::new(bits).expect("not zero");
     AtmContract::new(TrafficSpec {
@@ -96,7 +98,7 @@ fn gcra() -> Gcra {
     Gcra::of(contract(), Charge::PerByte)
 }
 
-/// A byte takes no whole number of nanoseconds.
+/// Returns a GCRA for which a byte takes no whole number of nanoseconds.
 fn odd_gcra() -> Gcra {
     let rate = BitRate::new(999_000_000).expect("not zero");
     Gcra::new(rate, PDU, Duration::from_micros(8 * 49), Charge::PerByte)
@@ -106,13 +108,13 @@ fn credits() -> IntervalCredits {
     IntervalCredits::of(contract(), Sensitivity::Insensitive, Instant::ZERO)
 }
 
-/// PDUs as they come.
+/// The sequence of PDUs.
 struct Load {
     gaps: [u64; 1024],
     sizes: [u32; 1024],
 }
 
-/// A PDU of 8 µs every 10 µs on average: nearly all conform, as they should.
+/// Returns PDUs of 8 µs every 10 µs on average, nearly all of which conform.
 fn load() -> Load {
     let mut seed = 88_172_645_463_325_252u64;
     let gaps = std::array::from_fn(|_| {
@@ -142,8 +144,8 @@ fn timed(ask: impl FnOnce() -> u64) -> f64 {
     taken
 }
 
-/// How many PDUs do not conform. The sender is in memory between two questions, as one of many would be:
-/// the compiler cannot know that it is as it was.
+/// Returns how many PDUs do not conform. The sender is in memory between two calls, like one of
+/// many: the compiler cannot know that it is unchanged.
 #[inline(never)]
 fn ask_one<P: Policer>(sender: &mut P, load: &Load, at: &mut u64) -> u64 {
     let (mut now, mut others) = (*at, 0u64);
@@ -159,7 +161,7 @@ fn ask_one<P: Policer>(sender: &mut P, load: &Load, at: &mut u64) -> u64 {
     others
 }
 
-/// All senders in turn, those of a round at the same time.
+/// Polices with all senders in turn; those of a round come at the same time.
 #[inline(never)]
 fn ask_in_turn<P: Policer>(senders: &mut [P; 64], load: &Load, at: &mut u64) -> u64 {
     let (mut now, mut others) = (*at, 0u64);
@@ -176,7 +178,7 @@ fn ask_in_turn<P: Policer>(senders: &mut [P; 64], load: &Load, at: &mut u64) -> 
     others
 }
 
-/// A sender that never pauses: what does not conform is found by the same calls.
+/// Polices a sender that never pauses: non-conforming PDUs take the same calls.
 fn with_clock_read(mut policer: impl Policer) -> impl FnMut() -> f64 {
     move || {
         nanos_per_op(PDUS, || {

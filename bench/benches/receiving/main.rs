@@ -1,14 +1,16 @@
-//! Live: what becomes of datagrams when more come than can be worked on.
+//! Live: measures how many datagrams are processed when more arrive than the receiver can process.
 //!
-//! Over a veth pair between two network namespaces, from one CPU to another: 2,000 guaranteed datagrams
-//! a second, and a flood, offered together at 1 to 10 times what plain sockets of their own can take.
-//! Each datagram that is received costs 5 or 25 µs of work. Who receives: one plain socket for all; plain
-//! sockets of their own; the channel server's thread, which reads of best effort what its client has room
-//! for and has the rest discarded by a socket filter, or by an XDP policer; the same with a share.
+//! Over a veth pair between two network namespaces, from one CPU to another: 2,000 guaranteed
+//! datagrams a second, and a flood, together at 1 to 10 times the capacity of separate plain
+//! sockets. Each received datagram costs 5 or 25 µs of work. The receivers are one plain socket for
+//! all; separate plain sockets; the channel server's thread, which reads as much best effort as its
+//! client has room for and has the rest discarded by a socket filter or by an XDP policer; and the
+//! same with a share.
 //!
 //! `apart`: the kernel's part of receiving is done on the sender's CPU, as by a network card whose
-//! interrupts go elsewhere. `together`: on the receiver's, as by one whose interrupts come there; then
-//! discarding itself takes from the work. Arguments choose: `together 5`, and `1x=40000` says what 1x is.
+//! interrupts go elsewhere. `together`: it is done on the receiver's CPU, as by a card whose
+//! interrupts go there; then discarding itself takes time from the work. Arguments select:
+//! `together 5`, and `1x=40000` sets the meaning of 1x.
 
 mod receivers;
 mod senders;
@@ -28,19 +30,20 @@ use crate::receivers::{Kind, Place, Receivers};
 use crate::senders::{Flow, STREAM, send_to};
 use crate::work::Work;
 
-/// What a client does for each datagram, in µs. With the longer one even the largest load can be sent.
+/// The work of a client for each datagram, in µs. With the longer one even the largest load can be
+/// sent.
 const WORK: [u64; 2] = [5, 25];
 
-/// Offered load, in parts of what can be taken.
+/// The offered load, in multiples of the capacity.
 const LOADS: [u64; 4] = [1, 2, 4, 10];
 
-/// Each load with each receiver so often, there and back.
+/// The number of runs of each load with each receiver, forwards and backwards.
 const ROUNDS: usize = 2;
 
-/// Datagrams of best effort that are read at once, as the server has it.
+/// The best-effort datagrams that are read at once, as in the server.
 const BURST: u32 = 64;
 
-/// Of what plain sockets took, so much is the share of best effort where it has one.
+/// The share of best effort, where it has one, as a part of the plain sockets' rate.
 const SHARE: f64 = 0.5;
 
 fn main() {
@@ -78,7 +81,8 @@ fn main() {
     }
 }
 
-/// Datagrams of a train go over the link one by one; which CPU does the kernel's part.
+/// Sets the link so that datagrams of a train pass it one by one, and selects the CPU for the
+/// kernel's part.
 fn set_up(network: &Network, receives: Option<usize>) -> bool {
     network.node_of(lower(0)).ip(&format!("link set {} gso_max_segs 1", lower(0).device()));
     let Some(cpu) = receives else { return true };
@@ -108,8 +112,8 @@ fn run(kind: Kind, place: Place<'_>, sends: usize, rate: u64) -> Result<Flow, St
     Ok(flow)
 }
 
-/// The highest rate of which 98 in 100 are worked on by plain sockets, found by going up in steps of a
-/// fifth. Each has three tries, for the host may have taken the CPU away.
+/// Returns the highest rate of which plain sockets process 98 in 100, found by going up in steps of
+/// a fifth. Each step has three attempts, because the host may have taken the CPU away.
 fn capacity(place: Place<'_>, sends: usize) -> Result<u64, String> {
     let mut best = 0;
     for step in 0..20 {
@@ -180,7 +184,7 @@ fn compare(name: &str, place: Place<'_>, sends: usize, given: Option<u64>) {
     println!("  stolen by the host meanwhile: {stolen} ms");
 }
 
-/// What one receiver did with one load, beside the plain ones.
+/// Returns a line on one receiver under one load, beside the plain ones.
 fn line(load: u64, kind: &str, own: &[Flow], all: &[Vec<Flow>]) -> String {
     let goodput = |flows: &[Flow]| mean(flows, |flow| flow.goodput);
     let delivered = |flow: &Flow| 100.0 * flow.delivered as f64 / flow.sent.max(1) as f64;

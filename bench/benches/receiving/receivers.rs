@@ -1,4 +1,4 @@
-//! Who receives: a plain socket for all, plain sockets of their own, or the channel server's thread.
+//! The receivers: a plain socket for all, separate plain sockets, or the channel server's thread.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -22,31 +22,32 @@ use system_tests::network::{Network, higher};
 
 use crate::work::{Counts, Work};
 
-/// How long to wait at most before looking whether it is over.
+/// The longest wait before checking whether the run is over.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The longest message.
+/// The size of the longest message.
 const LONGEST: u32 = 1_500;
 
-/// Who works on guaranteed datagrams, above those who work on others; who receives for all, above that.
-/// All are above ordinary threads, so that other programs take nothing from either.
+/// The class of the threads that process guaranteed datagrams, above those that process best
+/// effort; the thread that receives for all is above both. All are above ordinary threads, so that
+/// other programs take nothing from them.
 const WORKS: Class = Class::Fifo { priority: 9 };
 const RECEIVES: Class = Class::Fifo { priority: 10 };
 pub(crate) const BELOW: Class = Class::Fifo { priority: 1 };
 
-/// Who receives.
+/// The kind of receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One socket and one thread for all.
     Shared,
-    /// A socket and a thread each, that of the guaranteed above the other.
+    /// A socket and a thread for each traffic class, the guaranteed one's above the other.
     Own,
-    /// The channel server's thread, with a share for best effort if there is one;
-    /// what is beyond it is discarded by an XDP policer (where), or at the socket.
+    /// The channel server's thread, with a share for best effort if there is one. An XDP policer
+    /// discards the rest in the given mode, or the socket does.
     Ours { share: Option<BestEffort>, xdp: Option<XdpMode> },
 }
 
-/// Where and how.
+/// The place and conditions of receiving.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) network: &'a Network,
@@ -54,7 +55,7 @@ pub(crate) struct Place<'a> {
     pub(crate) work: Work,
 }
 
-/// Threads that receive; they end with this.
+/// The receiving threads, which end when this value is dropped.
 pub(crate) struct Receivers {
     pub(crate) guaranteed: SocketAddr,
     pub(crate) others: SocketAddr,
@@ -64,7 +65,7 @@ pub(crate) struct Receivers {
 }
 
 impl Receivers {
-    /// Starts them; the error says why this host cannot.
+    /// Starts the receivers. The error says why this host cannot.
     pub(crate) fn start(kind: Kind, at: Place<'_>) -> Result<Self, String> {
         let sockets = [at.socket(), at.socket()];
         let to = [0, 1].map(|which: usize| sockets[which].local_address().expect("bound"));
@@ -90,7 +91,7 @@ impl Receivers {
         Ok(this)
     }
 
-    /// A thread on the receivers' CPU.
+    /// Starts a thread on the receivers' CPU.
     fn thread(&mut self, at: Place<'_>, class: Class, body: impl FnOnce() + Send + 'static) {
         let cpu = at.cpu;
         self.threads.push(std::thread::spawn(move || {
@@ -100,7 +101,7 @@ impl Receivers {
         }));
     }
 
-    /// Reads its socket and does the work itself.
+    /// Starts a thread that reads its socket and does the work itself.
     fn plain(&mut self, at: Place<'_>, socket: UdpSocket, class: Class) {
         let (counts, work) = (Arc::clone(&self.counts), at.work);
         self.thread(at, class, move || {
@@ -116,7 +117,7 @@ impl Receivers {
         });
     }
 
-    /// The channel server's thread, and a client each.
+    /// Starts the channel server's thread, and a client for each traffic class.
     fn ours(
         &mut self,
         at: Place<'_>,
@@ -139,7 +140,7 @@ impl Receivers {
         });
         let spacing = Duration::from_micros(500);
         let guaranteed = LinearBounded::new(1, LONGEST, spacing, 64).expect("valid");
-        // Any pattern up to 500,000 a second: the share is what counts.
+        // Any pattern up to 500,000 a second: only the share matters.
         let others = LinearBounded::new(1, LONGEST, Duration::from_micros(2), 10_000);
         let all = [
             (guaranteed, Some(Duration::from_secs(1)), WORKS),
@@ -175,7 +176,7 @@ impl Receivers {
         });
     }
 
-    /// Waits until it has worked on so many guaranteed datagrams, or none comes any more.
+    /// Waits until `guaranteed` guaranteed datagrams have been processed, or no more arrive.
     pub(crate) fn settle(&self, guaranteed: u64) {
         let until: Instant = clock::now() + Duration::from_millis(300);
         while self.counts.guaranteed() < guaranteed && clock::now() < until {
@@ -208,7 +209,7 @@ impl Drop for Receivers {
         self.counts.stop();
         self.desk = None;
         for thread in self.threads.drain(..) {
-            // A panic of it was printed.
+            // A panic of the thread was printed.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Who sends: 2,000 guaranteed datagrams a second, and a flood beside them.
+//! The senders: 2,000 guaranteed datagrams a second, and a flood beside them.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,32 +12,32 @@ use system_tests::network::{Network, lower};
 use crate::receivers::{BELOW, Receivers};
 use crate::work::GUARANTEED;
 
-/// Guaranteed datagrams a second.
+/// The guaranteed datagrams a second.
 pub(crate) const STREAM: u64 = 2_000;
 
-/// Datagrams of a flood that are sent in one call; the link gets them one by one.
+/// The datagrams of a flood that are sent in one call; the link gets them one by one.
 const TRAIN: u64 = 16;
 
-/// Bytes of each.
+/// The bytes of each datagram.
 const BYTES: u16 = 64;
 
-/// Before it is counted, and while it is.
+/// The time before the count, and the time of the count.
 const WARM_UP: Duration = Duration::from_millis(250);
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flow {
-    /// All that was sent, datagrams a second.
+    /// The rate of all sent datagrams, a second.
     pub(crate) offered: f64,
-    /// All that was worked on, datagrams a second.
+    /// The rate of all processed datagrams, a second.
     pub(crate) goodput: f64,
-    /// Guaranteed datagrams sent, and worked on.
+    /// The guaranteed datagrams sent, and processed.
     pub(crate) sent: u64,
     pub(crate) delivered: u64,
 }
 
-/// Ends the threads that look at it, also in a panic.
+/// Ends the threads that check this flag, even in a panic.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -75,7 +75,7 @@ pub(crate) fn send_to(receivers: &Receivers, network: &Network, cpu: usize, rate
     flow
 }
 
-/// Punctual; how many it sent.
+/// Sends the guaranteed datagrams on time, and returns how many it sent.
 fn stream(socket: &UdpSocket, cpu: usize, stop: &AtomicBool) -> u64 {
     punctual_linux::thread::pin_to(cpu).expect("one of our own CPUs");
     let class = Class::Fifo { priority: 20 };
@@ -93,7 +93,7 @@ fn stream(socket: &UdpSocket, cpu: usize, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// As many a second as it is told, or as it can.
+/// Sends `rate` datagrams a second, or as many as it can.
 fn flood(socket: &UdpSocket, cpu: usize, rate: u64, stop: &AtomicBool, sent: &AtomicU64) {
     punctual_linux::thread::pin_to(cpu).expect("one of our own CPUs");
     sched::set(punctual_linux::thread::current(), BELOW).expect("was tried out");
@@ -110,7 +110,7 @@ fn flood(socket: &UdpSocket, cpu: usize, rate: u64, stop: &AtomicBool, sent: &At
             continue;
         }
         if due > counted + 100 * TRAIN {
-            // It cannot; what it missed is not sent in a burst later.
+            // The rate is too high; the missed datagrams are not sent in a burst later.
             (begin, counted) = (clock::now(), 0);
         }
         if socket.send(&train).is_ok() {

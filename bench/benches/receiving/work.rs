@@ -1,4 +1,4 @@
-//! What is done with each datagram, and how many there were.
+//! The work for each datagram, and the counts.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use punctual_model::Duration;
 /// The first byte of a guaranteed datagram.
 pub(crate) const GUARANTEED: u8 = b'g';
 
-/// The same work for each datagram: processor time, so that what interrupts it does not shorten it.
+/// The same work for each datagram, in processor time, so that interrupts do not shorten it.
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
     rounds: u64,
 }
 
 impl Work {
-    /// As many rounds as take this long on a CPU that nobody disturbs.
+    /// Returns as many rounds as take this long on an undisturbed CPU.
     pub(crate) fn of(length: Duration) -> Self {
         let trial = Self { rounds: 200_000 };
         let nanos = |work: Self| {
@@ -35,7 +35,7 @@ impl Work {
     }
 }
 
-/// What was worked on, and whether to go on.
+/// The number of processed datagrams, and whether to go on.
 #[derive(Default)]
 pub(crate) struct Counts {
     guaranteed: AtomicU64,
@@ -44,7 +44,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Works on a datagram that begins with `first`.
+    /// Processes a datagram that begins with `first`.
     pub(crate) fn work_on(&self, work: Work, first: Option<&u8>) {
         work.work();
         let count = if first == Some(&GUARANTEED) { &self.guaranteed } else { &self.others };

@@ -1,8 +1,10 @@
-//! Live: how late a thread is woken while stress-ng does its worst, by what holds the thread up.
+//! Live: measures the wake-up latency of a thread under heavy stress-ng load, by the mechanism that
+//! schedules the thread.
 //!
-//! A thread that wakes every millisecond and works 50 us, as an ordinary one, under SCHED_FIFO, and
-//! under a reservation of 0.2 ms every 1 ms (SCHED_DEADLINE). Each in turn beside each stressor, forwards and backwards;
-//! the stressors have two workers a CPU. Nothing is asserted about time.
+//! A thread that wakes every millisecond and works 50 us runs as an ordinary one, under SCHED_FIFO,
+//! and under a reservation of 0.2 ms every 1 ms (SCHED_DEADLINE). Each runs in turn beside each
+//! stressor, forwards and backwards; the stressors have two workers a CPU. Nothing is asserted
+//! about time.
 
 mod stress;
 
@@ -18,13 +20,13 @@ use self::stress::Stress;
 const PERIOD: Duration = Duration::from_millis(1);
 const WORK: Service = Service::from_micros(50);
 
-/// One measurement.
+/// The length of one measurement.
 const LENGTH: Duration = Duration::from_secs(2);
 
-/// Measurements of each pair.
+/// The number of measurements of each pair.
 const ROUNDS: usize = 4;
 
-/// What stress-ng is asked for; no worker where there is none.
+/// The arguments of stress-ng, or none for no worker.
 const STRESSORS: [(&str, &[&str]); 5] = [
     ("nothing else", &[]),
     ("computing", &["--cpu"]),
@@ -70,7 +72,7 @@ fn main() {
     }
 }
 
-/// How late a thread of this class is woken.
+/// Measures how late a thread of this class is woken.
 fn woken(class: Class) -> Times {
     let body = move || {
         sched::set(thread::current(), class).expect("tried out before");

@@ -1,4 +1,4 @@
-//! stress-ng (Debian's package) beside a measurement, until dropped.
+//! Runs stress-ng (Debian's package) beside a measurement, until dropped.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,13 +10,13 @@ use rustix::process::Signal;
 /// It ends with its parent, or after this long by itself.
 const LONGEST: &str = "60s";
 
-/// For the workers to begin.
+/// Time for the workers to begin.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// A running stress-ng; none if nothing was asked for.
+/// A running stress-ng, or none if no worker is requested.
 pub(crate) struct Stress {
     child: Option<Child>,
-    /// Where its workers write.
+    /// The folder in which its workers write.
     _folder: tempfile::TempDir,
 }
 
@@ -42,7 +42,7 @@ impl Stress {
 impl Drop for Stress {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It ends its workers itself when it is asked to.
+            // It ends its workers itself on this signal.
             let _ = process::send(child, Signal::INT);
             let _ = child.wait();
         }

@@ -9,15 +9,16 @@ use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, U
 use punctual_runtime::level_order::level_of;
 use punctual_runtime::{Placement, Upcalls};
 
-/// Runs already; called, it waits for the end and gives the processor time and number of all jobs.
+/// A running load. Calling it waits for the end, and returns the processor time and number of all
+/// jobs.
 pub(crate) type Load = Box<dyn FnOnce() -> (Service, u64)>;
 
-/// 8.00, 8.04, … 11.96 ms: all different, so that the releases spread.
+/// Returns 8.00, 8.04, … 11.96 ms: all different, so that the releases spread.
 fn periods() -> impl Iterator<Item = Duration> {
     (0..100).map(|i| Duration::from_micros(8_000 + 40 * i))
 }
 
-/// How many jobs there are in `length`, the first of each at its beginning.
+/// Returns how many jobs there are in `length`, with the first of each at its beginning.
 pub(crate) fn jobs_in(length: Duration) -> u64 {
     periods().map(|period| length.as_nanos().div_ceil(period.as_nanos())).sum()
 }

@@ -1,12 +1,13 @@
-//! Live: what it costs to wake up for a job that does nothing.
+//! Live: measures the cost of waking up for a job that does nothing.
 //!
-//! A hundred upcalls that share one thread of the runtime, against a thread each: the same periods,
-//! the same SCHED_FIFO priorities while they wait, all on one CPU. Two accounts of the same cost:
+//! A hundred upcalls that share one thread of the runtime are compared with a thread each: the same
+//! periods, the same SCHED_FIFO priorities while they wait, all on one CPU. The cost is measured in
+//! two ways:
 //!
-//! - What the kernel charges to the threads. It leaves out timer interrupts on an idle CPU, which
-//!   favours a thread each: there mostly the interrupt that wakes one thread sets the timer for the
-//!   next, while a single thread sets it itself before each sleep.
-//! - What a busy thread of the lowest real-time priority loses: everything.
+//! - The time that the kernel charges to the threads. It leaves out timer interrupts on an idle
+//!   CPU, which favours a thread each: there mostly the interrupt that wakes one thread sets the
+//!   timer for the next, while a single thread sets it itself before each sleep.
+//! - The loss of a busy thread of the lowest real-time priority: everything.
 
 mod load;
 mod soaker;
@@ -20,7 +21,7 @@ use punctual_runtime::level_order::RUNNING;
 
 use crate::load::{Load, a_thread_each, jobs_in, one_thread};
 
-/// So that everybody waits when the first is released.
+/// Time for all threads to wait before the first is released.
 const HEAD_START: Duration = Duration::from_millis(50);
 
 fn main() {
@@ -28,7 +29,7 @@ fn main() {
         println!("wake-ups: skipped: {refused}");
         return;
     }
-    // Threads inherit it. The last CPU: the first one serves most interrupts.
+    // Threads inherit it. The last CPU, because the first one serves most interrupts.
     let cpu = *thread::affinity().last().expect("this thread runs on one");
     thread::pin_to(cpu).expect("one of our own CPUs");
     let loads = "100 upcalls in one thread (A) / in a thread each (B)";
@@ -55,7 +56,7 @@ fn charged(load: fn(Instant, Instant) -> Load) -> f64 {
 
 fn lost(load: fn(Instant, Instant) -> Load) -> f64 {
     let length = Duration::from_millis(200);
-    // With as long a pause before it, real-time threads stay below their 95 % of each second.
+    // With an equal pause before it, real-time threads stay below their 95 % of each second.
     let next_window = || clock::now() + length;
     let alone = next_window();
     let alone = soaker::progress(alone, alone + length);

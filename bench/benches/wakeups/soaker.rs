@@ -1,4 +1,4 @@
-//! A thread that uses all the processor time that others leave, and knows how much that was.
+//! A thread that uses all remaining processor time, and measures how much that was.
 
 use std::hint::black_box;
 use std::thread as threads;
@@ -8,11 +8,11 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::Instant;
 
-/// Some microseconds of work between two looks at the clock.
+/// Some microseconds of work between two readings of the clock.
 const ROUND: u64 = 10_000;
 
-/// How many rounds of a fixed work it gets done in `[start, end)`, above all ordinary threads and
-/// below all other real-time ones.
+/// Returns the rounds of fixed work that it completes in `[start, end)`, above all ordinary threads
+/// and below all other real-time ones.
 pub(crate) fn progress(start: Instant, end: Instant) -> f64 {
     let soak = move || {
         sched::set(thread::current(), Class::Fifo { priority: 1 }).expect("tried out before");

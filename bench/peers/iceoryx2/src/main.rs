@@ -1,7 +1,7 @@
-//! How long a number is on its way from one thread to another through iceoryx2.
+//! Measures the transit time of a number from one thread to another through iceoryx2.
 //!
-//! Reads lines `spinning rounds` or `sleeping rounds`, and answers each with the nanoseconds that so many
-//! hand-offs, there and back counted as two, took on the clock.
+//! Reads lines `spinning rounds` or `sleeping rounds`, and answers each with the nanoseconds that
+//! `rounds` hand-offs, with there and back counted as two, took on the clock.
 
 use std::io::{BufRead, Write};
 use std::thread;
