@@ -56,8 +56,7 @@ pub(crate) struct Machine {
     pub(crate) cpus: u32,
     /// Its memory, in MiB.
     pub(crate) memory_mib: u32,
-    /// The difference between two runs: the kernel's random numbers, and the phase against its
-    /// tick.
+    /// The seed of the kernel's random numbers and of the phase against its tick.
     pub(crate) seed: u64,
     /// Additional arguments on the kernel's command line.
     pub(crate) kernel_arguments: String,

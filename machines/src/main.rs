@@ -103,7 +103,7 @@ struct Choice {
     /// Its memory, in MiB.
     #[arg(long, default_value_t = 1024)]
     memory: u32,
-    /// The seed of random numbers, in which two runs differ.
+    /// The seed of the random numbers; runs with different seeds differ.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// A program of this workspace to build and put in: PACKAGE/PROGRAM, PACKAGE/test:TEST, or

@@ -48,7 +48,7 @@ impl Drop for HeldThread {
 
 fn ask(what: libc::c_uint, thread: i32) -> io::Result<()> {
     let none = ptr::null_mut::<libc::c_void>();
-    // SAFETY: these requests read and write no memory of ours.
+    // SAFETY: these requests read and write no memory of this process.
     match unsafe { libc::ptrace(what, thread, none, none) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

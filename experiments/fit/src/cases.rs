@@ -1,21 +1,22 @@
-//! The programs, and what is true of them.
+//! The programs, and their known periods and demands.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A program and the truth about it.
+/// A program with its known period and demand.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// Who wrote it.
+    /// The origin of the program.
     pub(crate) of: &'static str,
     pub(crate) words: Vec<String>,
-    /// The thread that is meant, by its name; else the one that needs the most.
+    /// The name of the thread under study; by default the one that needs the most.
     pub(crate) thread: Option<String>,
-    /// In milliseconds; none: it is not periodic.
+    /// The period in milliseconds, or `None` if the program is not periodic.
     pub(crate) period: Option<f64>,
-    /// How near is right, in percent: where the truth is not in the program's text but in what it does.
+    /// The accepted error in percent, where the period follows not from the program's text but from
+    /// its behaviour.
     pub(crate) within: f64,
-    /// Processor time of a period in milliseconds, where it is known.
+    /// The processor time of a period in milliseconds, where it is known.
     pub(crate) needs: Option<f64>,
 }
 
@@ -23,18 +24,18 @@ const OURS: &str = "this study";
 const RT_APP: &str = "rt-app's examples";
 const DEBIAN: &str = "Debian";
 
-/// All of them. Files that they read are made in `folder`.
+/// Returns all cases. Files that they read are made in `folder`.
 pub(crate) fn all(punctual: &Path, folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     let this = env::current_exe().unwrap_or_default();
-    // As the kernel calls it: at most 15 bytes.
+    // The kernel's name, at most 15 bytes.
     let name = this.file_name().unwrap_or_default().to_string_lossy();
     let ours: String = name.chars().take(15).collect();
     let this = this.display().to_string();
     for (which, period, within, needs) in [
         ("absolute", Some(10.0), 1.0, Some(2.0)),
         ("fast", Some(1.0), 1.0, Some(0.2)),
-        // Besides sleep and work: the wake-up latency.
+        // The period includes sleep, work and the wake-up latency.
         ("relative", Some(23.0), 10.0, Some(3.0)),
         // Both fall into one period now and then.
         ("two", Some(10.0), 1.0, Some(3.0)),
@@ -96,7 +97,8 @@ pub(crate) fn all(punctual: &Path, folder: &Path) -> Vec<Case> {
     cases
 }
 
-/// An example of rt-app that goes on for long enough, writes nothing, and is not calibrated first.
+/// Copies an example of rt-app so that it runs long enough, writes nothing, and is not calibrated
+/// first.
 fn longer(file: &str, folder: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(Path::new("/usr/share/doc/rt-app/examples").join(file)).ok()?;
     let mut longer = String::new();
@@ -106,8 +108,8 @@ fn longer(file: &str, folder: &Path) -> Option<PathBuf> {
             "duration" => "\"duration\" : 120,",
             "ftrace" => "\"ftrace\" : false,",
             "lock_pages" => "\"lock_pages\" : false,",
-            // Nanoseconds of a loop. Measuring them would take seconds at each start; what a run takes is
-            // as far off as this is.
+            // Nanoseconds of a loop. Measuring them would take seconds at each start, and would not
+            // be nearer to what a run takes.
             "calibration" => "\"calibration\" : 20,",
             _ => line,
         };

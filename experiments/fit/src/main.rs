@@ -1,7 +1,7 @@
-//! What `punctual fit` finds, against programs whose period and demand are known.
+//! Compares the findings of `punctual fit` with programs whose period and demand are known.
 //!
-//! `fit-study run` starts each of [`cases`] under `punctual fit --json` and prints truth against found;
-//! `fit-study program` is those of the programs that are ours ([`program`]).
+//! `fit-study run` starts each of [`cases`] under `punctual fit --json` and prints known against
+//! found values; `fit-study program` runs the programs that belong to this study ([`program`]).
 
 mod cases;
 mod program;
@@ -26,16 +26,16 @@ enum Command {
         /// The program under study
         #[arg(long, default_value = "target/release/punctual")]
         punctual: PathBuf,
-        /// Watch each for so many seconds, and try for as many
+        /// Watch each for this many seconds, and try for as many
         #[arg(long, default_value_t = 8)]
         seconds: u32,
-        /// Where the answer to each goes, as JSON
+        /// Write the answer to each into this folder, as JSON
         #[arg(long)]
         results: Option<PathBuf>,
         /// Only cases whose names contain one of these
         only: Vec<String>,
     },
-    /// One of the known programs; it runs until it is ended
+    /// Runs one of the known programs until it is killed
     Program {
         #[arg(value_enum)]
         which: program::Which,

@@ -9,7 +9,7 @@ use punctual_model::{Duration, Instant, Service};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Which of them.
+/// The programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Which {
     /// 2 ms each 10 ms, on an absolute timeline.
@@ -22,11 +22,11 @@ pub(crate) enum Which {
     Two,
     /// Five wake-ups of 0.3 ms, 1 ms apart, each 40 ms.
     Bursts,
-    /// 1 ms each time another thread says so: each 8 ms, up to 1 ms late.
+    /// 1 ms each time another thread wakes it: each 8 ms, up to 1 ms late.
     Woken,
-    /// 1 ms each 10 ms; one time in five it does not come.
+    /// 1 ms each 10 ms; one time in five it is left out.
     Missing,
-    /// 0.5 ms, exponentially distributed around 10 ms apart.
+    /// 0.5 ms, at exponentially distributed distances around 10 ms.
     Random,
     /// Works and never waits.
     Spinner,
@@ -115,7 +115,7 @@ fn at(due: Instant, needs: Duration) {
     work(needs);
 }
 
-/// So much processor time, whatever else runs.
+/// Uses this much processor time, whatever else runs.
 fn work(needs: Duration) {
     let until = clock::thread_cpu_time() + Service::from_nanos(needs.as_nanos());
     while clock::thread_cpu_time() < until {

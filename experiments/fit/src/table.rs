@@ -1,4 +1,4 @@
-//! Runs the cases, and tells truth against found.
+//! Runs the cases, and prints known against found values.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn one(punctual: &Path, seconds: u32, case: &Case, folder: &Path) -> Result<Stri
         .output()
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // What the program itself writes comes before.
+    // The program's own output comes before.
     match text.find("{\n  \"watched_ns\"") {
         Some(at) => Ok(text[at..].to_owned()),
         None => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")),

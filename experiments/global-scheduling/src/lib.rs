@@ -1,12 +1,13 @@
-//! Global scheduling: several processors and one queue, jobs run wherever there is room and move.
+//! Global scheduling: several processors and one queue; jobs run wherever there is room, and
+//! migrate.
 //!
-//! Nothing that Punctual admits or runs is scheduled so: admission places each task on a CPU, where it stays. It is here
-//! to be studied, and to hold partitions against it.
+//! Punctual admits and runs nothing this way: admission places each task on a CPU, where it stays.
+//! Global scheduling is here to be studied and compared with partitioning.
 //!
-//! - [`policy`]: who runs on which processor, by fixed priority or by earliest deadline.
-//! - [`simulation`]: tasks under it in virtual time.
-//! - [`bounds`]: what is proven of response times.
-//! - [`study`]: all three for one contract.
+//! - [`policy`]: selects the task for each processor, by fixed priority or by earliest deadline.
+//! - [`simulation`]: runs tasks under it in virtual time.
+//! - [`bounds`]: proves response times.
+//! - [`study`]: does all three for one contract.
 #![forbid(unsafe_code)]
 
 pub mod bounds;

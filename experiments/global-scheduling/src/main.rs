@@ -1,4 +1,4 @@
-//! A contract on several processors with one queue.
+//! Studies a contract on several processors with one queue.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,20 +10,22 @@ use global_scheduling::study::{self, Seen};
 use punctual_model::{Contract, Duration, Policy, Task, units};
 use punctual_sweep::sheet::{Sheet, Value};
 
-/// Runs a contract's tasks on CPUs that share one queue, and says what is proven of them.
+/// Runs a contract's tasks on CPUs that share one queue, and prints their proven bounds.
 ///
-/// Exit codes: 0 nothing was late, 1 something was, 2 bad usage or a contract that cannot be run so.
+/// Exit codes: 0 nothing was late, 1 something was, 2 bad usage or a contract that cannot be run
+/// so.
 #[derive(Parser)]
 struct Args {
     /// The contract, a TOML file
     contract: PathBuf,
-    /// How many CPUs [default: those of the contract]
+    /// The number of CPUs [default: that of the contract]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     cpus: Option<u16>,
-    /// Draw arrivals and running times from it [default: all released together and as dense as it may be]
+    /// The seed of drawn arrivals and running times [default: all released together, at their
+    /// highest rates]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Virtual time after which nothing more is released
+    /// The virtual time after which nothing more is released
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::parse_nanos)]
     until: u64,
     /// Print JSON, times in nanoseconds

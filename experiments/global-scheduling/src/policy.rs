@@ -1,15 +1,16 @@
-//! Several processors and one ready queue: the most urgent jobs run, wherever there is room, and
-//! move when that changes. Preemptible anywhere, by fixed priority or by earliest deadline.
+//! Several processors and one ready queue: the most urgent jobs run wherever there is room, and
+//! migrate when that changes. Jobs are preemptible anywhere, by fixed priority or by earliest
+//! deadline.
 //!
-//! Dhall and Liu, Operations Research 26(1), 1978, is why a low total share promises nothing here;
-//! Davis and Burns, ACM Computing Surveys 43(4), 2011, survey what does.
+//! Dhall and Liu, Operations Research 26(1), 1978, show why a low total share promises nothing
+//! here; Davis and Burns, ACM Computing Surveys 43(4), 2011, survey which tests do.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use punctual_model::{Instant, Rank};
 
-/// What makes a job urgent.
+/// The source of a job's urgency.
 #[derive(Clone, Debug)]
 enum Order {
     /// The rank of each task.
@@ -17,40 +18,41 @@ enum Order {
     Deadline,
 }
 
-/// The lower, the more urgent: a rank, or a deadline in nanoseconds; of equal ones the task listed
-/// first.
+/// A rank, or a deadline in nanoseconds, and the task; lower is more urgent, and ties go to the
+/// task listed first.
 type Urgency = (u64, u32);
 
-/// The state machine. Tasks and processors are known by their position.
+/// The state machine. Tasks and processors are identified by their position.
 ///
-/// Call order: [`ready`](Self::ready) and [`complete`](Self::complete) for all that happens at one
-/// instant, then [`dispatch`](Self::dispatch) until it has no more to say, carrying out each
-/// [`Switch`]. Nothing is allocated after it is made.
+/// Call order: [`ready`](Self::ready) and [`complete`](Self::complete) for all events at one
+/// instant, then [`dispatch`](Self::dispatch) until it returns `None`, carrying out each
+/// [`Switch`]. Nothing is allocated after construction.
 #[derive(Clone, Debug)]
 pub struct Global {
     order: Order,
     waiting: BinaryHeap<Reverse<Urgency>>,
-    /// Who runs on each processor.
+    /// The task that runs on each processor.
     running: Box<[Option<Urgency>]>,
 }
 
-/// A processor goes over to another task.
+/// A switch of a processor to another task.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// Which processor.
+    /// The processor.
     pub cpu: u32,
     /// The task that gets it.
     pub task: u32,
-    /// The task that loses it and waits, if it was not idle.
+    /// The task that loses it and waits, unless the processor was idle.
     pub preempted: Option<u32>,
 }
 
 impl Global {
-    /// Fixed priorities on `cpus` processors: `order` lists the tasks, the most urgent first.
+    /// Schedules by fixed priorities on `cpus` processors: `order` lists the tasks, the most urgent
+    /// first.
     ///
     /// # Panics
-    /// If `order` is not a permutation of `0..order.len()`.
+    /// Panics if `order` is not a permutation of `0..order.len()`.
     pub fn fixed_priority(cpus: u32, order: &[u32]) -> Self {
         let mut ranks = vec![Rank(u32::MAX); order.len()];
         for (task, position) in order.iter().zip(0u32..) {
@@ -60,7 +62,7 @@ impl Global {
         Self::of(Order::Fixed(ranks.into()), cpus, order.len())
     }
 
-    /// Earliest absolute deadline first on `cpus` processors, among at most `tasks` tasks.
+    /// Schedules by earliest absolute deadline on `cpus` processors, among at most `tasks` tasks.
     pub fn earliest_deadline(cpus: u32, tasks: usize) -> Self {
         Self::of(Order::Deadline, cpus, tasks)
     }
@@ -70,9 +72,9 @@ impl Global {
         Self { order, waiting: BinaryHeap::with_capacity(tasks), running: running.into() }
     }
 
-    /// The oldest incomplete job of `task`, due at `absolute_deadline`, is ready. A driver calls
-    /// this for a task's next job only after the one before is complete: jobs of one task do not
-    /// run side by side.
+    /// Adds the oldest incomplete job of `task`, due at `absolute_deadline`, to the ready queue. A
+    /// driver calls this for a task's next job only after the previous one is complete: jobs of one
+    /// task do not run side by side.
     pub fn ready(&mut self, task: u32, absolute_deadline: Instant) {
         let urgency = match &self.order {
             Order::Fixed(ranks) => u64::from(ranks[task as usize].0),
@@ -81,15 +83,15 @@ impl Global {
         self.waiting.push(Reverse((urgency, task)));
     }
 
-    /// The job on `cpu` is complete.
+    /// Ends the job on `cpu`.
     pub fn complete(&mut self, cpu: u32) {
         self.running[cpu as usize] = None;
     }
 
-    /// The next processor that must go over to another task; `None`: all is as it should be.
+    /// Returns the next processor that must switch to another task, or `None` if there is none.
     ///
-    /// An idle processor first, of those the first; else the one with the least urgent job, if a
-    /// waiting one is strictly more urgent: at equal deadlines the running job goes on. Looks at
+    /// The first idle processor is used first; otherwise the one with the least urgent job, if a
+    /// waiting one is strictly more urgent: at equal deadlines the running job goes on. Checks
     /// every processor.
     #[must_use]
     pub fn dispatch(&mut self) -> Option<Switch> {

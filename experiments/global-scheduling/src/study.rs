@@ -1,4 +1,5 @@
-//! One contract on several processors with one queue: what is proven of its tasks, and what a run shows.
+//! Studies one contract on several processors with one queue: the proven bounds of its tasks, and
+//! the response times of a run.
 
 use punctual_analysis::{Steps, mapping};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Policy, Task};
@@ -14,24 +15,26 @@ use crate::simulation;
 /// The most jobs of a run: some minutes.
 const MOST_JOBS: u64 = 500_000_000;
 
-/// A task, what is proven of its response times, and what a run showed.
+/// A task, its proven response times, and those of a run.
 #[derive(Debug)]
 pub struct Seen {
-    /// What was declared.
+    /// The declared task.
     pub task: Task,
-    /// Proven by the window with few carriers, under fixed priorities.
+    /// The bound from the window with few carry-in tasks, under fixed priorities.
     pub few_carriers: Option<Duration>,
-    /// Proven by the workload of the others.
+    /// The bound from the workload of the other tasks.
     pub workload: Option<Duration>,
-    /// What was seen.
+    /// The observations of the run.
     pub seen: TaskSummary,
 }
 
-/// Runs `contract` on `cpus` CPUs that share one queue, in its own order, until nothing is released any more. With a
-/// seed everything is drawn within the contract, else all is released together and as dense as it may be.
+/// Runs `contract` on `cpus` CPUs that share one queue, in its own order, until no more jobs are
+/// released. With a seed everything is drawn within the contract; otherwise all tasks are released
+/// together, at their highest rates.
 ///
 /// # Errors
-/// A sentence, if it has more than tasks, or an order that is none of several CPUs, or is too much to run.
+/// Fails with a sentence if the contract has more than tasks, or an order that does not apply to
+/// several CPUs, or is too long to run.
 pub fn of(
     contract: &Contract,
     cpus: u16,

@@ -1,4 +1,4 @@
-//! Contracts that are run, and those that cannot be.
+//! Contracts that can be run, and contracts that cannot.
 
 use global_scheduling::study::{self, Seen};
 use punctual_model::{Contract, Duration};

@@ -7,7 +7,7 @@ use punctual_model::{Duration, Service, Task, TaskSpec};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A task in nanoseconds: that is the tick of these analyses.
+/// A task in nanoseconds, the tick of these analyses.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
     wcet: u64,
@@ -39,7 +39,8 @@ fn draw(rng: &mut ChaCha8Rng, cpus: u64) -> Vec<Ticks> {
         .collect()
 }
 
-/// The worst response of each task in one run on `cpus` CPUs, job by job and tick by tick.
+/// Returns the worst response time of each task in one run on `cpus` CPUs, job by job and tick by
+/// tick.
 fn run(
     rng: &mut ChaCha8Rng,
     system: &[Ticks],
@@ -89,7 +90,7 @@ type Bounds = Vec<Option<Duration>>;
 #[test]
 fn fixed_priority_stays_within_its_bounds() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    // By analysis: how many bounds, how many of them were reached.
+    // By analysis: the number of bounds, and of those reached.
     let mut counts = [(0, 0); 3];
     for round in 0..3_000 {
         let cpus = rng.random_range(1..=3u16);
@@ -176,7 +177,7 @@ fn earliest_deadline_stays_within_its_bounds() {
     assert!(missed > 300, "some systems are too much: {missed}");
 }
 
-/// What the analyses do not cover they do not admit.
+/// Nothing outside the assumptions of the analyses is admitted.
 #[test]
 fn nothing_is_proven_outside_the_assumptions() {
     let quick = || Ticks { wcet: 10, period: 100, deadline: 100 }.spec();

@@ -1,12 +1,13 @@
-//! Published answers for several processors and one queue, each under the id it has in the project's collection of
-//! oracles.
+//! Published answers for several processors and one queue, each under its id in the project's
+//! collection of oracles.
 
 use global_scheduling::bounds::workload::{self, Slack};
 use global_scheduling::bounds::{density, fixed_priority};
 use punctual_analysis::Steps;
 use punctual_model::{Duration, Service, Task, TaskSpec};
 
-/// Three tasks of two thirds: the first miss on two CPUs is at 3. What partitions need is in the crate `analysis`.
+/// Three tasks of two thirds: the first miss on two CPUs is at 3. The crate `analysis` has the
+/// answer for partitions.
 #[test]
 fn mp_01_global_earliest_deadline() {
     let tasks = in_single_ticks(&[(2, 3), (2, 3), (2, 3)]);
@@ -20,7 +21,7 @@ fn mp_01_global_earliest_deadline() {
     assert!(density::density(&tasks, 5).admits, "2 < 5 - 4·2/3");
 }
 
-/// The bounds take a nanosecond for their tick.
+/// Returns tasks with a tick of a nanosecond, as the bounds take it.
 fn in_single_ticks(tasks: &[(u64, u64)]) -> Vec<Task> {
     let task = |&(wcet, period): &(u64, u64)| {
         let (period, wcet) = (Duration::from_nanos(period), Service::from_nanos(wcet));
@@ -42,8 +43,8 @@ fn mp_02_global_fixed_priority() {
     assert_eq!(guan, known([1, 1, 4, 15]));
     let guan = nanos(fixed_priority::response_times(&tasks, 3, steps));
     assert_eq!(guan, known([1, 1, 3, 12]));
-    // Bertogna & Cirinei. The tool that published 14 for the last task sums up all that the others
-    // may do; with what runs beside the job left out, as in the paper, it is 13.
+    // Bertogna & Cirinei. The tool that published 14 for the last task sums up all possible work of
+    // the other tasks; without the work that runs beside the job, as in the paper, it is 13.
     let plain = nanos(workload::fixed_priority(&tasks, 3, Slack::Ignored, steps));
     assert_eq!(plain, known([1, 1, 3, 13]));
     assert_eq!(with_all_work(&[(1, 4), (1, 5), (3, 9)], 9, 3), 14);
@@ -51,7 +52,7 @@ fn mp_02_global_fixed_priority() {
     assert_eq!(with_slack, known([1, 1, 4, 15]));
 }
 
-/// The least `x = C + ⌊Σ W_i(x) / m⌋`, for deadlines at the end of the period and no slack.
+/// Returns the least `x = C + ⌊Σ W_i(x) / m⌋`, for deadlines at the end of the period and no slack.
 fn with_all_work(higher: &[(u64, u64)], wcet: u64, cpus: u64) -> u64 {
     let work = |&(wcet, period): &(u64, u64), window: u64| {
         let reach = window + period - wcet;

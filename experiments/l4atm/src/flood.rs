@@ -1,4 +1,4 @@
-//! Guaranteed messages beside best effort of up to ten times what the link carries.
+//! Guaranteed messages beside best effort of up to ten times the capacity of the link.
 
 use punctual_linux::clock;
 use punctual_model::Duration;
@@ -9,33 +9,34 @@ use crate::role::{How, Pattern, Plain, Role, Sent, Writer, Wrote};
 use crate::table::{Page, Table};
 use crate::{Error, Extent};
 
-/// Of the link, on the wire. The bucket behind it is what makes it a link: a veth has no rate.
+/// The rate of the link, on the wire. The token bucket makes it a link: a veth has no rate.
 const LINK_MBITS: u64 = 100;
 const BYTES: u32 = 1_472;
 
-/// Guaranteed: three, each of so many messages a second within so long.
+/// The number of guaranteed senders, each with a message every `EVERY_US` and the delay bound
+/// `BOUND`.
 const PROMISED: u32 = 3;
 const EVERY_US: u64 = 1_000;
-/// What they are promised: a tenth more than they send, so that a sender that was kept from its CPU
-/// catches up. At exactly its rate it would stay behind for good.
+/// The promised spacing, for a tenth more than they send, so that a sender that was kept from its
+/// CPU catches up. At exactly its rate it would stay behind for good.
 const CONTRACT_US: u64 = 900;
 const BOUND: Duration = Duration::from_millis(5);
 
-/// Best effort: four senders, which together offer so many times the link.
+/// The number of best-effort senders, which together offer a multiple of the link's rate.
 const FLOODING: u32 = 4;
 const OFFERED: [u64; 6] = [0, 1, 2, 4, 7, 10];
 
 struct Seen {
-    /// Of guaranteed messages: due, heard; best effort's Mbit/s, Mbit/s of both.
+    /// The guaranteed messages due and received; the Mbit/s of best effort and of both.
     due: u64,
     heard: u64,
     best_effort: f64,
     goodput: f64,
-    /// From due to the far end, µs: median, 99th of 100, longest.
+    /// The delay from due to the far end, in µs: median, 99th percentile, longest.
     delay: [f64; 3],
-    /// By the server: late, and broken promises.
+    /// The server's verdict: late messages, and broken promises.
     verdict: String,
-    /// Of best effort, messages that found no room at their sender.
+    /// The best-effort messages that found no room at their sender.
     turned_away: u64,
 }
 
@@ -63,8 +64,8 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
             "stolen, ms",
         ],
     );
-    // A frame is 14 bytes more than its packet to tbf, and 38 more on a wire: slightly faster than the
-    // server reckons, as a driver is.
+    // To tbf a frame is 14 bytes more than its packet, and on a wire 38 more: slightly faster than
+    // the server assumes, as a driver is.
     lab.bucket(LINK_MBITS * 1_000_000, 3_200)?;
     for round in 0..extent.rounds {
         for (ours, name) in [(true, "server"), (false, "plain sockets")] {
@@ -99,12 +100,12 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
     Ok(Page::new("flood", vec![table]))
 }
 
-/// Between two messages of one flooding sender, in ns.
+/// Returns the time between two messages of one flooding sender, in ns.
 fn flood_every(offered: u64) -> u64 {
     u64::from(BYTES + 66) * 8_000 * u64::from(FLOODING) / (LINK_MBITS * offered)
 }
 
-/// Begin and end of guaranteed senders, and of those of best effort around them.
+/// The begin and end of guaranteed senders, and of the best-effort senders around them.
 struct Times {
     start: u64,
     until: u64,
@@ -206,7 +207,7 @@ fn plainly(lab: &Lab<'_>, offered: u64, length: Duration) -> Result<Seen, Error>
     let report = |member: Member| member.report::<Sent>(patience);
     let promised: Vec<Sent> = promised?.into_iter().map(report).collect::<Result<_, _>>()?;
     let flooding: Vec<Sent> = flooding?.into_iter().map(report).collect::<Result<_, _>>()?;
-    // What the queue still holds.
+    // For the messages that the queue still holds.
     clock::sleep(Duration::from_millis(60));
     let due = promised.iter().map(|one| one.messages + one.refused).sum();
     let turned_away = flooding.iter().map(|one| one.refused).sum();

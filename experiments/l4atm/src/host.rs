@@ -1,4 +1,4 @@
-//! The machine, and what it did during a run.
+//! The machine, and its activity during a run.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use punctual_linux::host;
 use punctual_linux::{clock, host::Machine};
 use punctual_model::{Duration, Instant};
 
-/// Before a run.
+/// The state before a run.
 pub(crate) struct State {
     machine: Machine,
     load: String,
@@ -19,7 +19,7 @@ impl State {
         Self { machine: host::machine(), load: load(), stolen: host::stolen(), at: clock::now() }
     }
 
-    /// One line about the machine and the time since then.
+    /// Returns one line about the machine and the time since then.
     pub(crate) fn until_now(&self) -> String {
         let over = clock::now().saturating_since(self.at).as_nanos() as f64 / 1e9;
         let stolen = match (self.stolen, host::stolen()) {
@@ -43,12 +43,12 @@ impl State {
     }
 }
 
-/// Stolen since the boot, in milliseconds.
+/// Returns the time stolen since the boot, in milliseconds.
 pub(crate) fn stolen_ms() -> f64 {
     host::stolen().map_or(f64::NAN, |stolen| stolen.as_nanos() as f64 / 1e6)
 }
 
-/// Of the last minute.
+/// Returns the load of the last minute.
 fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("?").into()

@@ -164,7 +164,7 @@ fn stream_cells(heard: &[Heard], wrote: &Wrote) -> Vec<String> {
 struct Slow {
     mbits: u64,
     wall: f64,
-    /// Shares of a CPU: by admission, and as the sender's thread and its client used it.
+    /// The shares of a CPU: the admitted one, and those used by the sender's thread and its client.
     admitted: f64,
     used: f64,
 }
@@ -199,7 +199,7 @@ fn slowdown(lab: &Lab<'_>, broker: &Broker, extent: Extent) -> Result<Table, Err
         median(runs.iter().filter(|run| run.mbits == mbits).map(figure).collect())
     };
     let alone = middle(0, |run| run.wall);
-    // Of all CPUs, so much is left for the load.
+    // The load gets the rest of all CPUs.
     let slower = |share: f64| (1.0 / (1.0 - share / cpus as f64) - 1.0) * 100.0;
     for mbits in [0, PAPERS, LARGER] {
         let wall = middle(mbits, |run| run.wall);
@@ -244,7 +244,7 @@ fn slow_run(
     let client = stream.as_ref().map_or(Ok(0), |one| one.first_thread_time())? - client_before;
     drop(stream);
     drop(sink);
-    // That the channel of a client that was killed is gone.
+    // Wait until the channel of the killed client is gone.
     let until = clock::now() + Duration::from_secs(5);
     while clock::now() < until && !broker.channels()?.channels.is_empty() {
         clock::sleep(Duration::from_millis(5));

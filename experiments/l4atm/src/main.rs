@@ -28,10 +28,11 @@ use punctual_model::Duration;
 use lab::Lab;
 use table::Page;
 
-/// Whatever went wrong, as one sentence.
+/// An error of any kind, as one sentence.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What L4ATM measured, and what its successor must show: live, over a veth pair; needs root
+/// The measurements of L4ATM, and those that its successor must show: live, over a veth pair; needs
+/// root
 #[derive(Parser)]
 struct Args {
     #[command(subcommand)]
@@ -39,13 +40,13 @@ struct Args {
     /// Seconds of each measurement; each experiment has its own default
     #[arg(long, global = true)]
     seconds: Option<f64>,
-    /// Times that everything is measured, in turn
+    /// The number of times that everything is measured, in turn
     #[arg(long, global = true, default_value_t = 3)]
     rounds: u32,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// Keep the CPUs from halting (`[channels] awake`)
+    /// Keep CPUs from entering idle states (`[channels] awake`)
     #[arg(long, global = true)]
     awake: bool,
     /// Also write the tables, and pictures, into this directory
@@ -61,7 +62,7 @@ enum Experiment {
     Throughput,
     /// Two writers that offer more than their contracts (Table 2)
     Policing,
-    /// Pre-scheduled writers, and one that takes what is left (Figures 7 and 8)
+    /// Pre-scheduled writers, and one that takes the rest (Figures 7 and 8)
     Writers,
     /// A stream under local load, and local load beside a stream (Figures 9 and 10)
     Load,
@@ -69,12 +70,12 @@ enum Experiment {
     Flood,
     /// Ten thousand channels on one server
     Many,
-    /// What the other processes do
+    /// Plays the role of another process
     #[command(hide = true)]
     Role { role: String },
 }
 
-/// How long and how often.
+/// The length and the number of measurements.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     seconds: Option<f64>,
@@ -82,7 +83,7 @@ struct Extent {
 }
 
 impl Extent {
-    /// A measurement's length, unless the user says otherwise.
+    /// Returns the length of a measurement: the user's, or the given default.
     fn or(self, seconds: f64) -> Duration {
         let nanos = self.seconds.unwrap_or(seconds).clamp(0.05, 3_600.0) * 1e9;
         // At most an hour.
@@ -105,11 +106,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the experiment on a thread of its own. A signal that ends us ends its processes too, as they
-/// die with that thread; the networks go with the last of them, and the folder is removed here.
+/// Runs the experiment on a thread of its own. A signal that ends this process ends its children
+/// too, as they die with that thread; the networks end with the last of them, and the folder is
+/// removed here.
 fn supervised(args: &Args) -> Result<(), Error> {
     let blocked = Blocked::new()?;
-    // The server's own place is /run: memory. On a disk each admission would wait for that.
+    // The server's own place is /run, in memory. On a disk each admission would wait for the disk.
     let memory = Path::new("/dev/shm");
     let within = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let folder = tempfile::Builder::new().prefix("punctual-l4atm").tempdir_in(within)?;

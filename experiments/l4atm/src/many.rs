@@ -1,4 +1,5 @@
-//! Ten thousand channels on one server, of two clients: one may not have as many descriptors.
+//! Ten thousand channels on one server, of two clients, because one may not have enough
+//! descriptors.
 
 use std::fs;
 
@@ -10,10 +11,10 @@ use crate::lab::{Config, Lab};
 use crate::role::{Level, Many, Opened, Role};
 use crate::table::{Page, Table};
 
-/// Of the one client, and of the other after it.
+/// The number of channels of the first client, and then of the second.
 const LEVELS: [&[u32]; 2] = [&[100, 1_000, 5_000], &[5_000]];
 
-/// For all channels of a client.
+/// The longest wait for all channels of a client.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {

@@ -1,4 +1,4 @@
-//! How evenly packets leave while four hogs want both CPUs.
+//! Measures how evenly packets leave while four hogs compete for both CPUs.
 
 use punctual_linux::clock;
 use punctual_model::Duration;
@@ -13,7 +13,7 @@ use crate::{Error, Extent};
 const BYTES: u32 = 1_472;
 const HOGS: u32 = 4;
 
-/// Of message, in Mbit/s.
+/// The rates of message bytes, in Mbit/s.
 const RATES: [u64; 2] = [40, 80];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ fn summary(runs: &[Run], rounds: u32) -> Table {
     table
 }
 
-/// What was heard, and how much was sent.
+/// Returns the received datagrams, and the number sent.
 fn run(
     lab: &Lab<'_>,
     broker: &Broker,
@@ -145,7 +145,8 @@ fn run(
     spacing: Duration,
     length: Duration,
 ) -> Result<(Vec<Heard>, u64), Error> {
-    // tc counts what is on the wire but for gap and checksum: 14 of Ethernet, 28 of IPv4 and UDP.
+    // tc counts the bytes on the wire except for gap and checksum: 14 of Ethernet, 28 of IPv4 and
+    // UDP.
     let bps = rate * 1_000_000 * u64::from(BYTES + 42) / u64::from(BYTES);
     match sender {
         Sender::Tbf => lab.bucket(bps, 1_600)?,
@@ -189,7 +190,7 @@ fn run(
         let sent: Sent = lab.start(&Role::Plain(plain))?.report(patience)?;
         sent.messages
     };
-    // What a shaper holds still comes.
+    // Messages that a shaper holds still arrive.
     clock::sleep(Duration::from_millis(80));
     let heard = listener.heard()?;
     lab.shape(None)?;

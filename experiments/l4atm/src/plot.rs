@@ -1,4 +1,4 @@
-//! Rates over time, as a picture.
+//! Draws rates over time.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -6,10 +6,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::Error;
 
 const SIZE: (u32, u32) = (900, 420);
-/// Beside the axes, for their numbers.
+/// The room beside the axes for their numbers.
 const MARGIN: i32 = 60;
 
-/// Lines with their names: Mbit/s at so many points, evenly over `seconds`.
+/// Draws named lines: Mbit/s at equally spaced points over `seconds`.
 pub(crate) fn rates(lines: &[(String, Vec<f64>)], seconds: f64) -> Result<String, Error> {
     let mut svg = String::new();
     let failed = |why: &dyn std::fmt::Display| -> Error { format!("the picture: {why}").into() };

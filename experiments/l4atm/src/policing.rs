@@ -9,7 +9,7 @@ use crate::role::{Pattern, Role, Writer, Wrote};
 use crate::table::{Page, Table};
 use crate::{Error, Extent};
 
-/// The two writers of a run: a contract in Mbit/s, a message in bytes, and an interval in ms.
+/// The contract of a writer: its rate in Mbit/s, its message size in bytes, and an interval in ms.
 type Contract = (f64, u32, u64);
 
 /// The first pair is the paper's. Its intervals had room for as many PDUs as its credits; here the same
@@ -22,18 +22,18 @@ const PAIRS: [[Contract; 2]; 5] = [
     [(5.0, 1_440, 10), (1.0, 512, 50)],
 ];
 
-/// How a pair is policed: what becomes of messages beyond it, and credits for so many messages an
-/// interval (0: by spacing and burst).
+/// The policing of a pair: whether messages beyond the contract are lost, and the credits for
+/// messages in an interval (0 means by spacing and burst).
 #[derive(Clone, Copy)]
 struct Policed {
     loses: bool,
     credits: u32,
 }
 
-/// The paper's credits, by how much a connection minds jitter (§3.2).
+/// The paper's credits, by a connection's sensitivity to jitter (§3.2).
 const CREDITS: [u32; 3] = [2, 10, 50];
 
-/// That of the paper's card, OC-3.
+/// The link of the paper's card, OC-3.
 const LINK: &str = "155mbit/s";
 
 pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
@@ -80,7 +80,8 @@ fn spacing(of: &Contract) -> u64 {
     (f64::from(of.1) * 8e3 / of.0).round() as u64
 }
 
-/// Messages that may come at once: of an interval, at least one; of credits those of two.
+/// Returns the messages that may come at once: those of an interval, at least one; with credits
+/// those of two.
 fn at_once(of: &Contract, policed: Policed) -> u32 {
     match policed.credits {
         0 => (of.2 * 1_000_000 / spacing(of)).max(1) as u32,
@@ -88,7 +89,7 @@ fn at_once(of: &Contract, policed: Policed) -> u32 {
     }
 }
 
-/// Of the contract, or of the credits.
+/// Returns the interval of the contract, or of the credits.
 fn interval_ns(of: &Contract, policed: Policed) -> u64 {
     match policed.credits {
         0 => of.2 * 1_000_000,
@@ -146,7 +147,7 @@ fn row(
     heard: &[Heard],
 ) -> Vec<String> {
     let (mbit, bytes, _) = *contract;
-    // A burst at the beginning is no part of the rate over time.
+    // A burst at the beginning does not count in the rate over time.
     let from = heard.first().map_or(Instant::ZERO, |first| first.at) + Duration::from_millis(100);
     let steady: Vec<Heard> = heard.iter().filter(|one| one.at >= from).copied().collect();
     let received = mbits(&steady);
@@ -154,7 +155,7 @@ fn row(
     let interval_ns = interval_ns(contract, policed);
     let allowed = mbit * interval_ns as f64 / 8e3;
     let most = most_in(&steady, Duration::from_nanos(interval_ns)) as f64;
-    // Logical arrivals are the spacing apart: in a window one message more than it is long.
+    // Logical arrivals are the spacing apart, so a window holds one message more than its length.
     let most_allowed = allowed + f64::from(bytes);
     let lost = wrote
         .status

@@ -1,11 +1,11 @@
-//! Rates and gaps of what was heard.
+//! Computes rates and gaps of received datagrams.
 
 use punctual_model::{Duration, Instant};
 
 use crate::lab::Heard;
 
-/// In Mbit/s of message, from the beginning of the first message to that of the last; of less than two
-/// messages 0.
+/// Returns the Mbit/s of messages, from the beginning of the first message to that of the last, or
+/// 0 for less than two messages.
 pub(crate) fn mbits(heard: &[Heard]) -> f64 {
     let is_first = |one: &Heard| one.stamp.is_some();
     let (Some(first), Some(last)) =
@@ -18,7 +18,7 @@ pub(crate) fn mbits(heard: &[Heard]) -> f64 {
     if nanos == 0 { 0.0 } else { bytes as f64 * 8e3 / nanos as f64 }
 }
 
-/// Mbit/s in each whole window of this length between `from` and `until`.
+/// Returns the Mbit/s in each whole window of this length between `from` and `until`.
 pub(crate) fn windows(
     heard: &[Heard],
     from: Instant,
@@ -36,7 +36,7 @@ pub(crate) fn windows(
     bytes.iter().map(|bytes| *bytes as f64 * 8e3 / length.as_nanos() as f64).collect()
 }
 
-/// The most bytes in any window of this length, wherever it begins.
+/// Returns the most bytes in any window of this length, wherever it begins.
 pub(crate) fn most_in(heard: &[Heard], length: Duration) -> u64 {
     let (mut first, mut bytes, mut most) = (0, 0, 0);
     for one in heard {
@@ -50,12 +50,11 @@ pub(crate) fn most_in(heard: &[Heard], length: Duration) -> u64 {
     most
 }
 
-/// How far gaps were from what they should be, in µs.
+/// The errors of gaps, in µs.
 pub(crate) struct Gaps {
-    /// Of all gaps, from their mean.
+    /// The standard deviation of all gaps.
     pub(crate) deviation: f64,
-    /// Without the hundredth that is furthest off: what is left when a host that stood still is not
-    /// counted.
+    /// The same without the worst hundredth: stalls of the host are not counted.
     pub(crate) inner: f64,
     pub(crate) p50: f64,
     pub(crate) p99: f64,

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Page {
-    /// The experiment's.
+    /// The name of the experiment.
     pub(crate) name: &'static str,
-    /// The machine, and what it did meanwhile.
+    /// The machine, and its activity meanwhile.
     pub(crate) host: String,
     pub(crate) tables: Vec<Table>,
     /// An SVG.
@@ -18,7 +18,7 @@ pub(crate) struct Page {
 /// Rows of cells under a head.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
-    /// What it shows.
+    /// The caption of the table.
     pub(crate) caption: String,
     pub(crate) head: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
@@ -40,7 +40,7 @@ impl Table {
         Self { caption: caption.into(), head: head.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row, and says it to those who wait.
+    /// Adds a row, and prints it as progress.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         eprintln!("{}", cells.join(" | "));
         self.rows.push(cells);
@@ -56,7 +56,7 @@ impl Table {
     }
 }
 
-/// The middle one; of none 0.
+/// Returns the median, or 0 if there are no values.
 pub(crate) fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
     of.get(of.len() / 2).copied().unwrap_or(0.0)

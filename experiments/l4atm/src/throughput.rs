@@ -13,16 +13,16 @@ use crate::{Error, Extent};
 /// Faster than any way to send here, so that nothing is paced.
 const LINK: &str = "40gbit/s";
 
-/// The same for what best effort has of the processor.
+/// The same for the processor time of best effort.
 const CPU: &str = "850us/1ms";
 const PER_PACKET: &str = "1us";
 
-/// Of a fragment, and of a datagram.
+/// The bytes of a fragment and of a datagram.
 const FRAGMENT: u16 = 1_440;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Fragments and a train of so many, or datagrams.
+    /// Fragments in trains of this many, or datagrams.
     Server {
         train: u32,
     },
@@ -68,11 +68,11 @@ const CASES: [Case; 13] = [
 struct Run {
     case: usize,
     datagrams: f64,
-    /// A datagram, in ns; of the client, of the server, NaN where it is not known.
+    /// The processor time a datagram, in ns, of the client and the server; NaN if unknown.
     client: f64,
     server: f64,
     mbits: f64,
-    /// Of the server's client, a message.
+    /// The sleeps of the server's client, a message.
     sleeps: f64,
 }
 
@@ -142,7 +142,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
     let (port, patience) = (5_000, length + Duration::from_secs(10));
     let (to, sink) = (lab.port(port), lab.sink(port)?);
     let start = clock::now() + Duration::from_millis(80);
-    // It is watched in the middle of what is sent.
+    // It is watched in the middle of the sending.
     let edge = Duration::from_millis(60);
     let (from, until) = (start + edge, start + edge + length);
     let (start_ns, until_ns) = (start.as_nanos(), (until + edge).as_nanos());
@@ -161,7 +161,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
                 spacing_ns: 100,
                 burst: 64,
                 slots: 1_024,
-                // Best effort: so many packets a second could be promised to nobody.
+                // Best effort: that many packets a second could not be promised.
                 bound_ns: None,
                 fragments: bytes > 1_472,
                 loses: false,
@@ -185,7 +185,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
     let (ended, count_after, time_after) = read(until)?;
     let datagrams = f64::from(count_after.wrapping_sub(count_before));
     let seconds = (ended - began).as_nanos() as f64 / 1e9;
-    // Of the whole time that it sent: a little longer than it was watched.
+    // Of the whole sending time, which is a little longer than the watched one.
     let share = seconds / ((until + edge - start).as_nanos() as f64 / 1e9);
     let (client, server, sleeps) = match case.way {
         Way::Server { .. } => {
@@ -211,7 +211,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
     })
 }
 
-/// With a receiver that reads, which iperf3 needs: on the other CPU.
+/// Runs iperf3 with a receiver that reads, which it needs, on the other CPU.
 fn iperf(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, Error> {
     let none = Run {
         case: at,

@@ -1,4 +1,4 @@
-//! Writers that come and go, and one that takes what is left (L4ATM, Figures 7 and 8).
+//! Writers that start and stop, and one that takes the rest (L4ATM, Figures 7 and 8).
 
 use punctual_linux::clock;
 use punctual_model::Duration;
@@ -11,11 +11,11 @@ use crate::{Error, Extent, plot};
 
 const BYTES: u32 = 8_192;
 
-/// Of the link, on the wire.
+/// The rate of the link, on the wire.
 const LINK_MBITS: u64 = 140;
 
-/// Mbit/s of message, and in which twentieths of the time it sends: first each by itself, then more and
-/// more of them together. The last one takes what is left, always.
+/// Mbit/s of messages, and the twentieths of the time in which each writer sends: first each by
+/// itself, then more and more of them together. The last one always takes the rest.
 const WRITERS: [(u64, &[(u64, u64)]); 5] = [
     (10, &[(1, 2), (6, 9), (11, 18)]),
     (20, &[(2, 3), (7, 10), (12, 17)]),
@@ -27,10 +27,10 @@ const PARTS: u64 = 20;
 
 const BIN: Duration = Duration::from_millis(100);
 
-/// How many bins the course over the whole time has at most: those of 100 ms at 20 s, longer ones of a long run.
+/// The most bins in the plot over the whole time: of 100 ms at 20 s, and longer in a long run.
 const COURSE: u64 = 200;
 
-/// A bin at the edge of a writer's time is a part of it.
+/// The time at both ends of a writer's activity that is left out, because a bin there is not whole.
 const EDGE: Duration = Duration::from_millis(200);
 
 pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
@@ -121,7 +121,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
     Ok(page)
 }
 
-/// The bins themselves.
+/// Returns the bins themselves.
 fn over_time(lines: &[(String, Vec<f64>)], width: Duration) -> Table {
     let head = ["s", "10 Mbit/s", "20 Mbit/s", "30 Mbit/s", "40 Mbit/s", "what is left", "all"];
     let caption = format!("Mbit/s of message received, in bins of {width}");

@@ -1,5 +1,5 @@
-//! How many channels fit (§5, Figures 6 and 7): by the paper's formulas, by the proven bounds, and
-//! in simulations that look for a late message.
+//! Computes how many channels fit (§5, Figures 6 and 7): by the paper's formulas, by the proven
+//! bounds, and in simulations that search for a late message.
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{DelayBound, paper};
@@ -16,10 +16,10 @@ use sending_host::simulation::{Setup, run};
 use crate::host::{KB, OPTIONS, PERIOD, channels, sender};
 use crate::table::Table;
 
-/// Parts per million of its cost that a step takes at least: none, most, all.
+/// The least cost of a step, in parts per million of its cost: none, most, all.
 const LEAST: [u32; 4] = [0, 800_000, 900_000, 1_000_000];
 
-/// Option, S and P of each point of the figures.
+/// Returns option, S and P of each point of the figures.
 fn channels_by_host() -> Vec<(&'static str, LinkScheduling, u32, u32)> {
     let sizes = [1, 2, 4, 6, 8, 10, 12, 16, 32].map(|kb| (kb, 1));
     let blocks = [(4, 2), (4, 3), (4, 4), (4, 6), (4, 8), (8, 2), (8, 3), (8, 4)];
@@ -29,7 +29,8 @@ fn channels_by_host() -> Vec<(&'static str, LinkScheduling, u32, u32)> {
     each.collect()
 }
 
-/// Channels by the paper, by `sound` with each of [`LEAST`], by deadline with exact costs, simulated.
+/// Returns the channels by the paper, by `sound` with each of [`LEAST`], by deadline with exact
+/// costs, and simulated.
 fn channels_row(sender: &Sender) -> [usize; 7] {
     let paper = admitted(|set, steps| within(&paper::delays(sender, set, steps), set));
     let [upper, most, nearly, exact] = LEAST.map(|ppm| {
@@ -42,7 +43,7 @@ fn channels_row(sender: &Sender) -> [usize; 7] {
     [paper, upper, most, nearly, exact, by_deadline, simulated]
 }
 
-/// The table of Figures 6 and 7.
+/// Returns the table of Figures 6 and 7.
 pub(crate) fn channels_table() -> Table {
     let row = |(name, option, kb, per_block): (&str, LinkScheduling, u32, u32)| {
         let counts = channels_row(&sender(option, 50, kb, per_block));
@@ -69,7 +70,7 @@ pub(crate) fn channels_table() -> Table {
     }
 }
 
-/// §5.2: what real costs take, by the paper's formulas.
+/// Returns the effect of real costs (§5.2), by the paper's formulas.
 pub(crate) fn ideal_and_real() -> Table {
     let row = |kb: u32| {
         let (ideal, real) = ideal_and_real_at(kb);
@@ -94,10 +95,10 @@ fn ideal_and_real_at(kb: u32) -> (usize, usize) {
     (by_paper(&ideal), by_paper(&real))
 }
 
-/// How many channels a test admits.
+/// Returns how many channels a test admits.
 fn admitted(fits: impl Fn(&[Channel], &mut Steps) -> bool) -> usize {
     let refused = (1..).find(|&n| !fits(&channels(n), &mut Steps::default()));
-    // One channel more asks for more of the link, so there is an end.
+    // Each further channel asks for more of the link, so there is an end.
     refused.map_or(0, |n| n - 1)
 }
 
@@ -105,9 +106,9 @@ fn within(delays: &[DelayBound], channels: &[Channel]) -> bool {
     delays.iter().zip(channels).all(|(d, c)| d.bound().is_some_and(|d| d <= c.delay_bound()))
 }
 
-/// The least number of channels, from `from` on, with which a search for the worst arrivals finds a
-/// late message: channels come together or one just after another from the least urgent up, while
-/// best effort waits.
+/// Returns the least number of channels, from `from` on, with which a search for the worst arrivals
+/// finds a late message: channels come together or one just after another from the least urgent up,
+/// while best effort waits.
 fn first_late(sender: &Sender, from: usize) -> usize {
     (from..).find(|&n| is_late(sender, &channels(n))).unwrap_or(usize::MAX)
 }
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(ideal_and_real_at(4), (36, 26));
     }
 
-    /// A safe test admits no more than what the simulation leaves.
+    /// A safe test admits no more than the simulation does.
     #[test]
     fn proven_bounds_stay_below_the_simulation() {
         for (option, kb, p) in [

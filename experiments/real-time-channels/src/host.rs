@@ -1,4 +1,4 @@
-//! The host of the paper.
+//! The paper's host.
 
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
@@ -10,9 +10,9 @@ pub(crate) const KB: u32 = 1024;
 pub(crate) const OPTIONS: [(&str, LinkScheduling); 2] =
     [("O1", LinkScheduling::InInterrupt), ("O2", LinkScheduling::InThread)];
 
-/// The emulated device of real-time channels, §5, with a best-effort backlog of 32 KB messages; the
-/// costs as they are legible there: C_switch 55, C_cache 90, C_prot^first 420, C_prot 170,
-/// C_link 40, start-up 40 µs.
+/// Returns the emulated device of real-time channels, §5, with a best-effort backlog of 32 KB
+/// messages; the costs as far as they are legible there: C_switch 55, C_cache 90, C_prot^first 420,
+/// C_prot 170, C_link 40, start-up 40 µs.
 pub(crate) fn sender(
     option: LinkScheduling,
     nanos_per_byte: u64,
@@ -38,7 +38,7 @@ pub(crate) fn sender(
 /// The period and the delay bound of all channels of §5.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 
-/// `n` channels of one 32 KB message every 100 ms, to be sent within 100 ms.
+/// Returns `n` channels of one 32 KB message every 100 ms, to be sent within 100 ms.
 pub(crate) fn channels(n: usize) -> Vec<Channel> {
     let arrivals = LinearBounded::fixed(32 * KB, PERIOD, 1).expect("a valid process");
     vec![Channel::new("channel", &arrivals.into(), PERIOD).expect("a valid bound"); n]

@@ -1,4 +1,4 @@
-//! The study of real-time channels: throughput and admissibility, in virtual time and on this machine.
+//! Studies real-time channels: throughput and admissibility, in virtual time and on this machine.
 
 mod admissibility;
 mod host;
@@ -33,12 +33,14 @@ struct Args {
 enum Study {
     /// Kilobytes a second against packet size, packets between preemptions and link (Figures 1, 2, 5)
     Throughput,
-    /// How many channels fit against packet size and packets between preemptions (Figures 6, 7)
+    /// The number of channels that fit, against packet size and packets between preemptions
+    /// (Figures 6, 7)
     Admissibility,
     /// Both
     All,
-    /// On this machine, before an emulated link: O1 and O2 in kilobytes a second, and as many channels as
-    /// are admitted, run. Takes a minute and a half; as root, else its threads are ordinary ones
+    /// On this machine, before an emulated link: O1 and O2 in kilobytes a second, and a run of as
+    /// many channels as are admitted. Takes a minute and a half; without root its threads are
+    /// ordinary ones
     Live {
         /// Seconds of each run
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]

@@ -5,9 +5,9 @@ use serde::Serialize;
 /// Rows of cells under a head.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
-    /// Its file name.
+    /// The name of its file.
     pub(crate) name: &'static str,
-    /// What it shows.
+    /// The caption of the table.
     pub(crate) caption: &'static str,
     pub(crate) head: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ impl Table {
         page
     }
 
-    /// No cell has a comma or a quote in it.
+    /// Formats the table as CSV. No cell has a comma or a quote in it.
     pub(crate) fn to_csv(&self) -> String {
         let rows = self.rows.iter().map(|row| row.join(",") + "\n");
         self.head.join(",") + "\n" + &rows.collect::<String>()

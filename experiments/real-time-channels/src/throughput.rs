@@ -1,5 +1,5 @@
-//! Throughput of four best-effort senders that always have a message (§3.2, Figures 1 and 2), and
-//! what the paper's formulas predict (§4.3, Figure 5).
+//! Computes the throughput of four best-effort senders that always have a message (§3.2, Figures 1
+//! and 2), and the predictions of the paper's formulas (§4.3, Figure 5).
 
 use punctual_analysis::channel::paper;
 use punctual_model::channel::Sender;
@@ -15,19 +15,19 @@ use sending_host::simulation::{Setup, run};
 use crate::host::{KB, OPTIONS, channels, sender};
 use crate::table::Table;
 
-/// How much may wait for the link.
+/// The amount that may wait for the link.
 #[derive(Clone, Copy, Debug)]
 enum Room {
     /// Two messages of each sender: then it waits, and the processor may be idle.
     Little,
-    /// Without end: the processor is never idle.
+    /// Unlimited: the processor is never idle.
     Endless,
 }
 
-/// Virtual time of each run.
+/// The virtual time of each run.
 const LENGTH: Instant = Instant::from_nanos(20_000_000_000);
 
-/// Figure 1: packets of 4 KB, a link that takes no time a byte, messages of several sizes.
+/// Returns Figure 1: packets of 4 KB, a link that takes no time a byte, messages of several sizes.
 pub(crate) fn by_preemption() -> Table {
     let sizes = [4, 8, 16, 32, 64];
     let mut rows = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn by_preemption() -> Table {
     }
 }
 
-/// Figures 2 and 5: messages of 32 KB.
+/// Returns Figures 2 and 5: messages of 32 KB.
 pub(crate) fn by_packet_size() -> Table {
     let mut rows = Vec::new();
     for (name, option) in OPTIONS {
@@ -96,7 +96,7 @@ pub(crate) fn by_packet_size() -> Table {
     }
 }
 
-/// Four senders, always backlogged, and nobody else.
+/// Simulates four senders that are always backlogged, and nothing else.
 fn simulate(sender: &Sender, message: u32, room: Room) -> Totals {
     let room = match room {
         Room::Little => sender.packetisation.packets_of(message) * 2,
@@ -116,7 +116,7 @@ fn simulate(sender: &Sender, message: u32, room: Room) -> Totals {
     run(&setup, nobody, Exact, LENGTH, &mut Delays::new(&[]))
 }
 
-/// One 32 KB message in each service time of the formulas.
+/// Returns the rate of one 32 KB message in each service time of the formulas.
 fn predicted(sender: &Sender) -> String {
     let service = paper::service_time(sender, &channels(1)[0]).as_nanos().max(1);
     kilobytes(u64::from(32 * KB) * 1_000_000_000 / service)

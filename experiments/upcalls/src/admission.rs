@@ -1,4 +1,4 @@
-//! How many random sets each test of RMDP admits, and how much of the processor.
+//! Counts how many random sets each test of RMDP admits, and how much of the processor.
 
 use punctual_analysis::fixed_priority::all_in_time;
 use punctual_analysis::{CpuLoad, Steps, utilisation};
@@ -17,7 +17,7 @@ const TESTS: [Test; 3] = [
     |load| all_in_time(load, &mut Steps::default()),
 ];
 
-/// Utilisation from 0.4 to 1, evenly, in classes of 0.05.
+/// Returns the acceptance at utilisations from 0.4 to 1, uniformly, in classes of 0.05.
 pub(crate) fn acceptance(sets: u64) -> Table {
     let mut rng = ChaCha8Rng::seed_from_u64(2001);
     let mut classes = [(0, [0u64; 3]); 12];
@@ -52,7 +52,8 @@ pub(crate) fn acceptance(sets: u64) -> Table {
     table
 }
 
-/// The utilisation up to which a set may grow, all its work in proportion, until a test refuses it.
+/// Returns the utilisation up to which a set may grow, all its work in proportion, until a test
+/// refuses it.
 pub(crate) fn breakdown(sets: u64) -> Table {
     let title = format!("Mean breakdown utilisation, {sets} sets each");
     let mut table = Table::new("breakdown", title, &["upcalls", "rmdp", "sha", "exact"]);
@@ -71,7 +72,7 @@ pub(crate) fn breakdown(sets: u64) -> Table {
     table
 }
 
-/// In thousandths, by bisection: what a test admits, it admits with less work too.
+/// Searches in thousandths, by bisection: a set that a test admits is admitted with less work too.
 fn up_to(shape: &Shape, admits: Test) -> f64 {
     let (mut low, mut high) = (0u32, 1001u32);
     while high - low > 1 {

@@ -1,6 +1,6 @@
-//! Real-time upcalls: how much each test admits, what delayed preemption saves; and beside it how
-//! tight every test of this project is. In virtual time, so exact and the same on every machine;
-//! and `live`, the same comparison on this one, and `udp`, client and server over UDP.
+//! Studies real-time upcalls: how much each test admits, what delayed preemption saves, and how
+//! tight every test of this project is. These are in virtual time, so exact and the same on every
+//! machine. `live` runs the same comparison on this one, and `udp` runs client and server over UDP.
 
 mod admission;
 mod live;
@@ -19,18 +19,18 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use table::Table;
 
-/// What to study.
+/// The studies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Study {
     /// Random sets of upcalls: what each test admits, and up to which utilisation
     Admission,
     /// Delayed against immediate preemption: switches and late jobs
     Switches,
-    /// Every test against what is feasible
+    /// Every test against feasibility
     Tightness,
 }
 
-/// What is no study in virtual time.
+/// Commands that are not studies in virtual time.
 #[derive(Subcommand)]
 enum Command {
     /// Immediate against delayed preemption on this machine, as root
@@ -38,7 +38,7 @@ enum Command {
     /// One of its processes
     #[command(hide = true)]
     LiveProcess {
-        /// What it is to do
+        /// The role of the process
         role: String,
     },
     /// Client and server over UDP, as upcalls and as plain processes, as root
@@ -46,7 +46,7 @@ enum Command {
     /// One of its processes
     #[command(hide = true)]
     UdpProcess {
-        /// What it is to do
+        /// The role of the process
         role: String,
     },
 }
@@ -57,7 +57,7 @@ enum Command {
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to study; all if none is named
+    /// The studies to run; all by default
     studies: Vec<Study>,
     /// Print JSON
     #[arg(long)]

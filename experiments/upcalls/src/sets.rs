@@ -1,12 +1,12 @@
-//! Random sets of upcalls and tasks.
+//! Draws random sets of upcalls and tasks.
 
 use punctual_analysis::CpuLoad;
 use punctual_model::{Duration, Service, Task, TaskSpec};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// `n` utilisations with the sum `total`, drawn evenly among all such (UUniFast: Bini & Buttazzo,
-/// Real-Time Systems 30, 2005).
+/// Draws `n` utilisations with the sum `total`, uniformly among all such (UUniFast: Bini &
+/// Buttazzo, Real-Time Systems 30, 2005).
 pub(crate) fn shares(rng: &mut ChaCha8Rng, n: u32, total: f64) -> Vec<f64> {
     let mut left = total;
     let mut shares = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn shares(rng: &mut ChaCha8Rng, n: u32, total: f64) -> Vec<f64> {
     shares
 }
 
-/// A set of upcalls before it is known how much work there is.
+/// A set of upcalls before the amount of work is fixed.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     upcalls: Vec<Upcall>,
@@ -30,15 +30,15 @@ pub(crate) struct Shape {
 #[derive(Clone, Copy, Debug)]
 struct Upcall {
     period: Duration,
-    /// Its part of all work.
+    /// Its share of all work.
     share: f64,
     batch: u64,
     quantum: u64,
 }
 
 impl Shape {
-    /// From 2 to 12 upcalls: periods log-uniform from 10 to 100 ms in whole microseconds, batches
-    /// of 1 to 16 PDUs, quanta of 1 PDU to a whole batch, shares by UUniFast.
+    /// Draws from 2 to 12 upcalls: periods log-uniform from 10 to 100 ms in whole microseconds,
+    /// batches of 1 to 16 PDUs, quanta of 1 PDU to a whole batch, shares by UUniFast.
     pub(crate) fn draw(rng: &mut ChaCha8Rng) -> Self {
         let n = rng.random_range(2..=12);
         Self::draw_of(rng, n)
@@ -60,7 +60,7 @@ impl Shape {
         Self { upcalls }
     }
 
-    /// The tasks they are at this utilisation, the shortest period first.
+    /// Returns the set as tasks at this utilisation, the shortest period first.
     pub(crate) fn at(&self, utilisation: f64) -> Vec<Task> {
         let mut upcalls = self.upcalls.clone();
         upcalls.sort_by_key(|upcall| upcall.period);
@@ -78,12 +78,13 @@ impl Shape {
     }
 }
 
-/// Log-uniform over `[shortest, shortest·spread)` microseconds, in whole microseconds.
+/// Draws a period log-uniformly from `[shortest, shortest·spread)` microseconds, in whole
+/// microseconds.
 pub(crate) fn period(rng: &mut ChaCha8Rng, shortest: f64, spread: f64) -> Duration {
     Duration::from_micros((shortest * spread.powf(rng.random())) as u64)
 }
 
-/// One CPU with free switches.
+/// Returns the load of one CPU with free switches.
 pub(crate) fn load(tasks: &[Task]) -> CpuLoad {
     CpuLoad::new(tasks, [], Service::ZERO)
 }

@@ -1,7 +1,7 @@
-//! What delayed preemption saves: context switches, and deadlines.
+//! Measures what delayed preemption saves: context switches, and deadlines.
 //!
-//! The upcalls of the paper: processes of six each, with periods from 40 to 90 ms; 2 processes, or
-//! 16. Every upcall of a set has the same share of the processor.
+//! The upcalls of the paper: 2 or 16 processes of six each, with periods from 40 to 90 ms. Every
+//! upcall of a set has the same share of the processor.
 
 use punctual_model::{Duration, Instant, JobId, Policy, Service, Task, TaskSpec};
 use punctual_policy::jobs::Jobs;
@@ -14,19 +14,19 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::table::{Cell, Table};
 
-/// Virtual time of one run.
+/// The virtual time of one run.
 const LENGTH: Duration = Duration::from_secs(10);
 
-/// PDUs a batch, and between two yield points.
+/// The PDUs of a batch, and between two yield points.
 const BATCH: u64 = 8;
 
-/// Upcalls a process.
+/// The upcalls of a process.
 const A_PROCESS: usize = 6;
 
-/// Quantum in PDUs; `None`: preemptible anywhere.
+/// The quantum in PDUs, or `None` for preemption anywhere.
 type Quantum = Option<u64>;
 
-/// `processes` of six upcalls, 40 to 90 ms.
+/// Returns `processes` processes of six upcalls, 40 to 90 ms.
 fn upcalls(processes: u64, utilisation: f64, quantum: Quantum) -> Vec<Task> {
     let share = utilisation / (processes * A_PROCESS as u64) as f64;
     let periods = (0..processes).flat_map(|_| (4..=9).map(|tens| Duration::from_millis(10 * tens)));
@@ -41,8 +41,8 @@ fn upcalls(processes: u64, utilisation: f64, quantum: Quantum) -> Vec<Task> {
     periods.map(task).collect()
 }
 
-/// Counts how often the processor goes over to another upcall, and to another process; and the jobs,
-/// and for each upcall those that were late.
+/// Counts the switches of the processor to another upcall, and to another process; the jobs; and
+/// for each upcall its late jobs.
 struct Counter {
     relative_deadlines: Vec<Duration>,
     last: Option<JobId>,
@@ -69,7 +69,8 @@ impl Sink for Counter {
     }
 }
 
-/// Releases in a process's order at multiples of 10 ms, as by a clock interrupt, or at any instant.
+/// The releases of a process: in order at multiples of 10 ms, as by a clock interrupt, or at any
+/// instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phases {
     Ticks,
@@ -106,7 +107,8 @@ fn run(tasks: &[Task], switch: Service, phases: Phases, seed: u64) -> Counter {
 
 const SEEDS: u64 = 3;
 
-/// Switches a second with immediate preemption and with quanta of 1, 2, 4 and 8 of 8 PDUs.
+/// Returns the switches a second with immediate preemption and with quanta of 1, 2, 4 and 8 of 8
+/// PDUs.
 pub(crate) fn counts() -> Table {
     let mut table = Table::new(
         "switches",
@@ -167,8 +169,8 @@ pub(crate) fn counts() -> Table {
     table
 }
 
-/// Late jobs of all and of the 90 ms upcalls, immediate against delayed preemption, when each switch
-/// costs something.
+/// Returns the late jobs of all and of the 90 ms upcalls, immediate against delayed preemption,
+/// when each switch has a cost.
 pub(crate) fn misses() -> Table {
     let mut table = Table::new(
         "misses",

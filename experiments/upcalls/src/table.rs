@@ -1,4 +1,4 @@
-//! A result: one table, printed, as CSV, or as JSON.
+//! A table of results, printed as text, as CSV, or as JSON.
 
 use std::fmt::Write;
 
@@ -44,14 +44,14 @@ impl Cell {
     }
 }
 
-/// `count` of `of`, as a part of one.
+/// Returns `count` of `of` as a fraction.
 pub(crate) fn part(count: u64, of: u64) -> Cell {
     (count as f64 / of as f64).into()
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
-    /// File name of the CSV, without its ending.
+    /// The file name of the CSV, without its ending.
     pub(crate) name: &'static str,
     pub(crate) title: String,
     columns: Vec<String>,

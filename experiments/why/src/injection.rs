@@ -1,4 +1,4 @@
-//! One kind of lateness, made until there is enough of it.
+//! Injects one kind of lateness until there is enough of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,16 +12,16 @@ use punctual_observe::{Session, Verdict};
 
 use crate::victim::{DEADLINE, WORK};
 
-/// What is made; its name is the cause that should be named.
+/// The kind of lateness; its name is the cause that should be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
-    /// It works for longer than it said.
+    /// It works for longer than it declared.
     Own,
     /// A thread at SCHED_FIFO 70 takes its CPU.
     Task,
-    /// A hard interrupt does.
+    /// A hard interrupt takes its CPU.
     HardInterrupt,
-    /// A softirq does.
+    /// A softirq takes its CPU.
     #[value(name = "softirq")]
     SoftIrq,
     /// Its timer may come 8 ms late.
@@ -30,14 +30,14 @@ pub(crate) enum Kind {
     ThrottledByKernel,
     /// Its budget in a hard timetable is used up.
     Throttled,
-    /// It touches memory that is not there yet.
+    /// It touches memory that is not present yet.
     PageFault,
-    /// It waits for a lock that another holds.
+    /// It waits for a lock that another thread holds.
     Blocked,
 }
 
 impl Kind {
-    /// The word of [`punctual_observe::Verdict`]'s causes for it.
+    /// Returns the name of the cause in [`punctual_observe::Verdict`].
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -62,15 +62,15 @@ impl Kind {
     }
 }
 
-/// Until then the victim need not be there.
+/// The time that the victim has to start.
 const STARTING: Duration = Duration::from_secs(2);
 
-/// What was named.
+/// The causes that were named.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Named {
-    /// Of how many late jobs each cause was the main one.
+    /// The number of late jobs with each main cause.
     pub(crate) main: BTreeMap<&'static str, usize>,
-    /// How much of all tardiness was laid to it.
+    /// The part of all tardiness attributed to each cause.
     pub(crate) share: BTreeMap<&'static str, Duration>,
     pub(crate) jobs: usize,
     pub(crate) took: Duration,
@@ -101,7 +101,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // Asked, so that what holds it can give it back; it ends by itself at the latest.
+        // Terminated, so that it can give back what it holds; it ends by itself at the latest.
         let _ = punctual_linux::process::send(&self.0, punctual_linux::process::Signal::TERM);
         let until = clock::now() + Duration::from_secs(3);
         while clock::now() < until {
@@ -115,7 +115,8 @@ impl Drop for Victim {
     }
 }
 
-/// Until there are `enough` late jobs, or for `seconds`; or why this host cannot.
+/// Runs until there are `enough` late jobs, or for `seconds`. Fails with the reason if this host
+/// cannot.
 pub(crate) fn make(
     kind: Kind,
     enough: usize,

@@ -1,9 +1,9 @@
-//! The confusion table of `punctual why`: late jobs are made on purpose, of each kind that a host can be
-//! made to produce, and what the verdict names is counted.
+//! The confusion table of `punctual why`: makes jobs late on purpose, in each way that a host can
+//! be made to, and counts the causes that the verdict names.
 //!
-//! The victim is this program again ([`victim`]): a periodic thread on CPU 0. What makes it late is done by
-//! itself or by [`punctual_observe::inject`]. The machine is shared: late jobs from other causes come
-//! between, and are counted like all others.
+//! The victim is this program again ([`victim`]): a periodic thread on CPU 0. It is made late by
+//! itself or by [`punctual_observe::inject`]. The machine is shared: late jobs from other causes
+//! come between, and are counted like all others.
 
 mod injection;
 mod table;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use injection::Kind;
 
-/// What was injected against what punctual why names
+/// Compares injected causes of lateness with those that punctual why names
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -26,20 +26,20 @@ struct Cli {
 enum Command {
     /// Makes late jobs of each kind, or of those named, and prints the table
     Table {
-        /// Of each kind
+        /// The late jobs of each kind
         #[arg(long, default_value_t = 200)]
         late: usize,
-        /// At most so many seconds for each kind
+        /// The most seconds for each kind
         #[arg(long, default_value_t = 40)]
         seconds: u64,
-        /// For throttling by a timetable
+        /// The program for throttling by a timetable
         #[arg(long, default_value = "target/release/punctual")]
         punctual: PathBuf,
-        /// Only these
+        /// Only these kinds
         #[arg(value_enum)]
         only: Vec<Kind>,
     },
-    /// The thread that is made late
+    /// Runs the thread that is made late
     Victim {
         #[arg(value_enum)]
         kind: Kind,

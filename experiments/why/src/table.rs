@@ -1,4 +1,4 @@
-//! The table: a row for what was injected, a column for what was named.
+//! The table: a row for each injected cause, a column for each named one.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use punctual_model::Duration;
 
 use crate::injection::{Kind, Named, make};
 
-/// The columns, in the order of the rows; then what nobody injected.
+/// The columns, in the order of the rows; then the causes that are not injected.
 const NAMED: [(&str, &str); 13] = [
     ("own", "own"),
     ("task", "task"),

@@ -11,13 +11,13 @@ use crate::injection::Kind;
 pub(crate) const PERIOD: Duration = Duration::from_millis(10);
 pub(crate) const DEADLINE: Duration = Duration::from_millis(3);
 pub(crate) const WORK: Duration = Duration::from_micros(500);
-/// What it does beyond that, where it harms itself.
+/// The additional work where it makes itself late.
 const BEYOND: Duration = Duration::from_millis(4);
-/// By this a timer may come late, where it is to.
+/// The most by which a timer may come late, where that is the cause.
 const SLACK: Duration = Duration::from_millis(8);
-/// In one of so many jobs.
+/// The number of jobs of which one is made late.
 const EACH: u64 = 2;
-/// It ends by itself, whatever becomes of who started it.
+/// How long it runs at most, whatever happens to its parent.
 const LENGTH: Duration = Duration::from_secs(90);
 
 pub(crate) fn run(kind: Kind) {
@@ -34,8 +34,9 @@ pub(crate) fn run(kind: Kind) {
         if now >= end {
             return;
         }
-        // A job that came too late skips the releases it has missed. A timer that was due when it was set
-        // would be no late timer, but a sleep in the middle of a job.
+        // A job that came too late skips the releases it has missed. Otherwise a timer that was
+        // already due when it was set would count as a sleep in the middle of a job instead of a
+        // late timer.
         if due < now {
             due = now + PERIOD;
         }
@@ -50,13 +51,13 @@ pub(crate) fn run(kind: Kind) {
 fn prepare(kind: Kind) -> Result<(), String> {
     let set = |class| sched::set(thread::current(), class).map_err(|why| why.to_string());
     match kind {
-        // The kernel takes no SCHED_DEADLINE thread that may not run everywhere (sched(7)).
+        // The kernel accepts no SCHED_DEADLINE thread that may not run everywhere (sched(7)).
         Kind::ThrottledByKernel => {
             let reservation =
                 Reservation::new(Service::from_millis(1), PERIOD).map_err(|why| why.to_string())?;
             return set(Class::Deadline { reservation, reset_on_fork: false });
         }
-        // The timetable says where it runs, and how.
+        // The timetable decides where and how it runs.
         Kind::Throttled => return Ok(()),
         _ => thread::pin_to(0).map_err(|why| why.to_string())?,
     }
@@ -77,11 +78,11 @@ fn harm_itself(kind: Kind, lock: &Arc<Mutex<()>>) {
             let (holds, held) = mpsc::channel();
             std::thread::spawn(move || {
                 let _guard = other.lock();
-                // Nobody waits any more: the victim ends.
+                // No thread waits any more: the victim ends.
                 let _ = holds.send(());
                 clock::sleep(BEYOND);
             });
-            // The other has ended: then there is nothing to wait for.
+            // The other thread has ended: then there is nothing to wait for.
             let _ = held.recv();
             drop(lock.lock());
         }
@@ -98,8 +99,8 @@ fn spin(length: Duration) {
 
 fn faults(end: Instant) {
     while clock::now() < end {
-        // So much comes from the kernel each time (mallopt(3), M_MMAP_THRESHOLD), which brings a page
-        // when it is touched.
+        // An allocation that comes from the kernel each time (mallopt(3), M_MMAP_THRESHOLD), and
+        // brings a page when it is touched.
         let mut fresh = vec![0_u8; 64 << 20];
         let pages = fresh.iter_mut().step_by(4096);
         pages.take_while(|_| clock::now() < end).for_each(|byte| *byte = 1);

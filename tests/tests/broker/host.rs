@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 pub(crate) const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
-/// The user `nobody`.
+/// The user id of `nobody`.
 const USER: u32 = 65_534;
 
 /// Serialises the tests: they share the kernel's bandwidth.

@@ -2,7 +2,7 @@
 //!
 //! Times are in units. Releases, ends of iterations and commands lie several units apart, so that
 //! the order of decisions does not depend on a smaller delay. A guard that is always woken late
-//! gives an iteration its time four times before it contains it (`turning/suspect.rs`): a
+//! gives an iteration its time four times before it contains it (`REPRIEVES` in `runtime`): a
 //! containment and the next event are at least that far apart.
 
 use punctual_model::{BestEffort, BestEffortSpec, Duration, Overrun, Service, Upcall, UpcallSpec};

@@ -69,7 +69,7 @@ pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
     drop(onlooker);
     eventually("no shared memory is left", || !shm::left_over().contains(&shm::path("releases")));
     eventually("no group is left", || groups().iter().all(|group| groups_before.contains(group)));
-    // This cannot be told if another program reserves at the same time.
+    // This cannot be checked if another program reserves at the same time.
     let is_back = || left() + SWAY >= before || somebody_is_reserved();
     eventually("the bandwidth is back", is_back);
 }

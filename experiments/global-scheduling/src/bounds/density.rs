@@ -21,7 +21,7 @@ pub fn density(tasks: &[Task], cpus: u16) -> Finding {
         || tasks.iter().map(Ticks::from).map(|task| Ratio::above(task.work, task.deadline));
     let sum = densities().fold(Ratio::ZERO, Ratio::plus);
     let largest = densities().max().unwrap_or(Ratio::ZERO);
-    // m − (m − 1)·δ = 1 + (m − 1)·(1 − δ); above one, a density fits nowhere.
+    // m − (m − 1)·δ = 1 + (m − 1)·(1 − δ); with a density above one, nothing fits.
     let rest = Ratio::ONE.minus(largest);
     let bound = (1..cpus.max(1)).fold(Ratio::ONE, |bound, _| bound.plus(rest));
     let admits = cpus > 0 && largest <= Ratio::ONE && sum <= bound;

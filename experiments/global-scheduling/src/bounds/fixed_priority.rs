@@ -3,8 +3,8 @@
 //! # The bound
 //! Let the window of a job of task k start when the m CPUs were last not all busy with more urgent
 //! work, or at its release. At that moment at most m − 1 more urgent tasks had a job in progress, and
-//! each such job had run for a tick. In a window of x a task i without such a job can do `W^NC`, one
-//! with it `W^CI`:
+//! each such job had run for a tick. In a window of x a task i without such a job works at most
+//! `W^NC`, a task with one `W^CI`:
 //!
 //! ```text
 //! W^NC_i(x) = ⌊x/T_i⌋·C_i + min(x mod T_i, C_i)
@@ -12,15 +12,15 @@
 //! R_k = the least x with x = C_k + ⌊(Σ I^NC_i(x) + the m − 1 largest I^CI_i(x) − I^NC_i(x)) / m⌋
 //! ```
 //!
-//! with `I = min(W, x − C_k + 1)`: what goes on beside the job itself does not delay it.
+//! with `I = min(W, x − C_k + 1)`: work that runs beside the job itself does not delay it.
 //!
 //! # Source
 //! Guan, Stigge, Yi & Yu, RTSS 2009 (§4: the window; Theorem 1: the bound), for deadlines within the
 //! period. The assumptions are those of [`super`].
 //!
 //! # Units and answers
-//! Nanoseconds from the release; a bound that may not be reached. Nothing is proven of a task beyond
-//! its deadline, nor of any below it, nor beyond [`Steps`].
+//! Nanoseconds from the release; the bound may not be reached. Nothing is proven for a task that may
+//! exceed its deadline, nor for any below it, nor when [`Steps`] run out.
 
 use std::cmp::Reverse;
 

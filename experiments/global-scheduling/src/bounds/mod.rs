@@ -1,4 +1,4 @@
-//! Global scheduling: one queue for several CPUs, jobs move between them.
+//! Global scheduling: one queue for several CPUs, between which jobs migrate.
 //!
 //! | file | what |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! # Assumptions of all
 //! - Tasks are sporadic and independent, preemptible anywhere at no cost, free to move between
 //!   identical CPUs at no cost, and never on two at once; deadlines are not beyond the period.
-//! - No release jitter, no quanta, no last segments. Where a task has one of these nothing is proven:
+//! - No release jitter, no quanta, no last segments. If a task has one of these, nothing is proven:
 //!   every answer is "no".
 //! - Time is discrete, a nanosecond a tick: the "+ 1" in the formulas.
 //!
@@ -59,7 +59,7 @@ fn in_ticks(tasks: &[Task], cpus: u16) -> Option<Vec<Ticks>> {
     holds.then(|| tasks.iter().map(Ticks::from).collect())
 }
 
-/// Returns a bound for each of so many tasks: those proven, and none for the others.
+/// Returns a bound for each of `tasks` tasks: the proven ones, and `None` for the others.
 fn padded(bounds: &[u64], tasks: usize) -> Vec<Option<Duration>> {
     (0..tasks).map(|at| bounds.get(at).copied().map(Duration::from_nanos)).collect()
 }

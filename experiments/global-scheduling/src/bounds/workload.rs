@@ -1,7 +1,7 @@
 //! Global scheduling: response times from the most that each task can do in a window.
 //!
 //! # The bound
-//! A task whose jobs are done at least `S_i` before their deadlines does in any window of x at most
+//! A task whose jobs complete at least `S_i` before their deadlines works in any window of x at most
 //!
 //! ```text
 //! W_i(x) = N·C_i + min(C_i, x + D_i − C_i − S_i − N·T_i),   N = ⌊(x + D_i − C_i − S_i)/T_i⌋
@@ -23,21 +23,22 @@
 //! rounds). The assumptions are those of [`super`].
 //!
 //! # Units and answers
-//! Nanoseconds from the release; a bound that may not be reached. Under fixed priorities nothing is
-//! proven of a task beyond its deadline, nor of any below it. Under earliest deadline first the slack
-//! of one rests on the punctuality of all: all tasks are proven, or none. Nothing beyond [`Steps`].
+//! Nanoseconds from the release; the bound may not be reached. Under fixed priorities nothing is
+//! proven for a task that may exceed its deadline, nor for any below it. Under earliest deadline
+//! first the slack of one task relies on the deadlines of all: all tasks are proven, or none. There
+//! is no bound when [`Steps`] run out.
 
 use punctual_analysis::Steps;
 use punctual_model::{Duration, Task};
 
 use super::{Ticks, in_ticks, padded};
 
-/// Whether the slack that was found of a task helps those it delays.
+/// Whether the proven slack of a task helps the tasks that it delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slack {
-    /// Each task is taken to need all the time to its deadline.
+    /// Each task is assumed to need all the time to its deadline.
     Ignored,
-    /// Each is taken to be done as early as is proven.
+    /// Each task is assumed to complete as early as is proven.
     Used,
 }
 
@@ -92,7 +93,7 @@ pub fn earliest_deadline(tasks: &[Task], cpus: u16, steps: &mut Steps) -> Option
     }
 }
 
-/// The least fixed point within the deadline, with `delay` as the `I_i` of `others` tasks.
+/// Returns the least fixed point within the deadline, with `delay` as the `I_i` of the `others`.
 fn response_time<I: Iterator<Item = Option<u64>>>(
     task: &Ticks,
     others: usize,
@@ -114,14 +115,15 @@ fn response_time<I: Iterator<Item = Option<u64>>>(
     None
 }
 
-/// `W_i`, if the jobs of i are done within `done_by`.
+/// Returns `W_i`, if the jobs of i complete within `done_by`.
 fn in_window(task: &Ticks, done_by: u64, window: u64) -> Option<u64> {
     let reach = window.checked_add(done_by)?.checked_sub(task.work)?;
     let whole = (reach / task.period).checked_mul(task.work)?;
     whole.checked_add((reach % task.period).min(task.work))
 }
 
-/// What is due within a window that ends at a deadline of the task and is `window` long.
+/// Returns the work that is due within a window that ends at a deadline of the task and is `window`
+/// long.
 fn due_in(task: &Ticks, done_by: u64, window: u64) -> Option<u64> {
     let whole = (window / task.period).checked_mul(task.work)?;
     let slack = task.deadline - done_by;

@@ -1,4 +1,5 @@
-//! Tasks that move between several virtual processors, scheduled by the pure policy [`Global`].
+//! Simulates tasks that move between several virtual processors, scheduled by the pure policy
+//! [`Global`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,12 +10,12 @@ use punctual_trace::{Event, Kind, Sink};
 
 use crate::policy::Global;
 
-/// Runs the jobs of `tasks` that are known before `until` on `cpus` processors under `policy`, which
-/// was made for as many; events go to `sink`.
+/// Runs the jobs of `tasks` that are known before `until` on `cpus` processors under `policy`,
+/// which was made for as many; events go to `sink`.
 ///
-/// Jobs are preemptible anywhere, whatever their quanta, and move at no cost; jobs of one task run
-/// one after the other. An event does not say on which processor: a job that gives way may resume
-/// on any. Nothing arrives at or after `until`; what was released before runs to its end.
+/// Jobs are preemptible anywhere, whatever their quanta, and migrate at no cost; jobs of one task
+/// run one after the other. An event does not name the processor: a preempted job may resume on
+/// any. Nothing arrives at or after `until`; jobs released before run to their end.
 pub fn run(
     tasks: &[Task],
     cpus: u32,
@@ -38,7 +39,7 @@ struct Machine<'a> {
     running: Vec<Option<u32>>,
 }
 
-/// The jobs of one task: the one to come, and those known and not complete, oldest first.
+/// The jobs of one task: the next arrival, and the known incomplete ones, oldest first.
 struct Queue {
     coming: Arrival,
     waiting: VecDeque<Arrival>,
@@ -67,7 +68,7 @@ impl<'a> Machine<'a> {
         Self { tasks, policy, now: Instant::ZERO, until, coming, queues, running }
     }
 
-    /// Moves to the next arrival or completion. `false`: nothing more will happen.
+    /// Moves to the next arrival or completion. Returns `false` if nothing more will happen.
     fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
         let arrival = match self.coming.peek() {
             Some(Reverse((known, _))) if *known < self.until => *known,
@@ -87,7 +88,7 @@ impl<'a> Machine<'a> {
             self.queues[*task as usize].left -= ran;
         }
         self.now = next;
-        // As on one processor: completions, then arrivals, then who goes on.
+        // As on one processor: completions, then arrivals, then dispatching.
         for cpu in 0..self.running.len() {
             self.complete_if_done(cpu, sink);
         }

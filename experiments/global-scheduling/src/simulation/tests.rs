@@ -1,4 +1,5 @@
-//! The machine of several processors against a simulation tick by tick, and published examples.
+//! Compares the simulation of several processors with one that goes tick by tick, and with
+//! published examples.
 
 use super::*;
 use punctual_model::{Duration, TaskSpec};
@@ -13,7 +14,7 @@ fn task(period: u64, deadline: u64, wcet: u64) -> Task {
         .expect("valid")
 }
 
-/// The earliest deadline that is missed.
+/// Returns the earliest deadline that is missed.
 fn first_miss(tasks: &[Task], cpus: u32) -> Option<u64> {
     let mut events: Vec<Event> = Vec::new();
     let policy = Global::earliest_deadline(cpus, tasks.len());
@@ -56,8 +57,8 @@ fn the_most_urgent_run_side_by_side() {
     assert_eq!(seen.collect::<Vec<_>>()[..4], side_by_side);
 }
 
-/// Tick by tick: of the known jobs the most urgent run, at equal urgency those that ran in the
-/// tick before.
+/// Simulates tick by tick: the most urgent known jobs run, and among equally urgent ones those that
+/// ran in the tick before.
 fn by_ticks(
     tasks: &[Task],
     cpus: usize,

@@ -1,4 +1,4 @@
-//! The server, as a process of its own.
+//! Runs the server as a process of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,15 @@ use super::{Lab, Member};
 use crate::Error;
 use crate::role::Role;
 
-/// What of the configuration differs between experiments.
+/// The part of the configuration that differs between experiments.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// As it stands there.
+    /// The link, as written in the configuration.
     pub(crate) link: String,
     pub(crate) packet: u32,
     pub(crate) packets_per_block: u32,
-    /// Around each payload: Ethernet with its gap, IPv4, UDP, and the header of fragments if there is one.
+    /// The bytes around each payload: Ethernet with its gap, IPv4, UDP, and the header of fragments
+    /// if there is one.
     pub(crate) headers: u32,
     pub(crate) cpu: &'static str,
     pub(crate) per_packet: &'static str,
@@ -31,7 +32,7 @@ pub(crate) struct Config {
 pub(crate) const DATAGRAM_HEADERS: u32 = 38 + 28;
 
 impl Config {
-    /// For datagrams of up to 1,472 bytes.
+    /// Returns the configuration for datagrams of up to 1,472 bytes.
     pub(crate) fn datagrams(link: &str) -> Self {
         Self {
             link: link.into(),
@@ -45,7 +46,7 @@ impl Config {
         }
     }
 
-    /// For messages in fragments of 1,440 bytes, so many in a train.
+    /// Returns the configuration for messages in fragments of 1,440 bytes, in trains of `train`.
     pub(crate) fn fragments(link: &str, train: u32) -> Self {
         Self {
             packet: 1_440,
@@ -68,7 +69,8 @@ impl Config {
     }
 }
 
-/// Killed when dropped, with its folder.
+/// The server's process, which is killed when this value is dropped, and its folder, which is
+/// removed.
 pub(crate) struct Broker {
     folder: tempfile::TempDir,
     pub(crate) process: Member,

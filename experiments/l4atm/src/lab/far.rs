@@ -1,4 +1,4 @@
-//! What hears on the far host.
+//! The receivers on the far host.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,24 +14,25 @@ use punctual_model::{Duration, Instant};
 use crate::Error;
 use crate::role::Stamp;
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
-    /// When it came through the veth, by the kernel's stamp on CLOCK_MONOTONIC.
+    /// The time at which it came through the veth, by the kernel's stamp on CLOCK_MONOTONIC.
     pub(crate) at: Instant,
-    /// Bytes of message in it.
+    /// The bytes of the message in it.
     pub(crate) bytes: u32,
-    /// What its sender wrote at its beginning. Of fragments, only the first of a message has it.
+    /// The stamp that its sender wrote at its beginning. Of fragments, only the first of a message
+    /// has one.
     pub(crate) stamp: Option<Stamp>,
 }
 
-/// Below the server's threads, above all else: it must not lose what comes.
+/// Below the server's threads and above everything else: it must not lose datagrams.
 const PRIORITY: u8 = 40;
 
-/// The kernel counts what a datagram costs it, not its bytes.
+/// The kernel counts the memory of a datagram, not its bytes.
 const BUFFER: usize = 64 << 20;
 
-/// Hears until it is asked what it heard.
+/// Receives until it is asked for what it received.
 pub(crate) struct Listener {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Vec<Heard>, Error>>>,
@@ -55,7 +56,7 @@ impl Listener {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// All that came until now and a moment.
+    /// Returns everything that arrived until a moment from now.
     pub(crate) fn heard(mut self) -> Result<Vec<Heard>, Error> {
         clock::sleep(Duration::from_millis(20));
         self.stop.store(true, Ordering::Relaxed);
@@ -85,7 +86,7 @@ fn hear(socket: &UdpSocket, stop: &AtomicBool) -> Result<Vec<Heard>, Error> {
         while socket.receive(&mut inbox)? > 0 {
             for datagram in inbox.datagrams() {
                 let stamp = datagram.arrival.stamp.and_then(|stamp| offset.monotonic(stamp));
-                // Without a stamp: the kernel had not begun to make them.
+                // Without a stamp if the kernel had not begun to make them.
                 let Some(at) = stamp else { continue };
                 let (payload, first) = match Header::read(datagram.bytes) {
                     Ok((header, piece)) => (piece, header.offset == 0),
@@ -102,7 +103,7 @@ fn hear(socket: &UdpSocket, stop: &AtomicBool) -> Result<Vec<Heard>, Error> {
     }
 }
 
-/// A socket that nobody reads: it counts, and costs its sender no more than that.
+/// A socket that is never read: it counts datagrams, and costs the sender no more than that.
 pub(crate) struct Sink {
     socket: UdpSocket,
 }
@@ -114,7 +115,8 @@ impl Sink {
         Ok(Self { socket })
     }
 
-    /// Datagrams that came and were not kept, modulo 2³²: all but the first one or two.
+    /// Returns the number of datagrams that arrived and were dropped, modulo 2³²: all but the first
+    /// one or two.
     pub(crate) fn count(&self) -> Result<u32, Error> {
         Ok(self.socket.drops()?)
     }

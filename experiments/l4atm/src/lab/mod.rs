@@ -1,9 +1,10 @@
-//! Two hosts and what runs on them.
+//! Two hosts and the processes on them.
 //!
 //! ```text
 //! near: server, clients, plain senders ──right── veth ──left── far: listeners
 //! ```
-//! The thread that sets it up is on the near host from then on, and so is what it starts.
+//! The thread that sets it up is on the near host from then on, and so is everything that it
+//! starts.
 
 mod broker;
 mod far;
@@ -24,12 +25,12 @@ pub(crate) use broker::{Broker, Config};
 pub(crate) use far::{Heard, Listener, Sink};
 pub(crate) use processes::Member;
 
-/// Where it all takes place.
+/// The two hosts of an experiment.
 pub(crate) struct Lab<'a> {
     network: Network,
     folder: &'a Path,
     blocked: &'a Blocked,
-    /// Whether the server keeps the CPUs from halting.
+    /// Whether the server keeps CPUs from entering idle states.
     awake: bool,
 }
 
@@ -37,31 +38,31 @@ pub(crate) struct Lab<'a> {
 pub(crate) const DEVICE: &str = "right";
 
 impl<'a> Lab<'a> {
-    /// Makes both, and enters the near one.
+    /// Makes both hosts, and enters the near one.
     pub(crate) fn set_up(
         folder: &'a Path,
         blocked: &'a Blocked,
         awake: bool,
     ) -> Result<Self, Error> {
-        // Ten thousand channels have more descriptors than most hosts give a process.
+        // Ten thousand channels have more descriptors than most hosts allow a process.
         raise_descriptors();
         let network = Network::line(2).ok_or("no networks to measure on: see above")?;
         network.node(0).namespace().enter()?;
         Ok(Self { network, folder, blocked, awake })
     }
 
-    /// A port on the far host.
+    /// Returns the address of a port on the far host.
     pub(crate) fn port(&self, port: u16) -> SocketAddr {
         higher(0).port(false, port)
     }
 
-    /// Hears what comes to a port there, and notes it.
+    /// Receives and records the datagrams to a port there.
     pub(crate) fn listen(&self, port: u16) -> Result<Listener, Error> {
         let at = self.port(port);
         Listener::start(self.network.node(1).run(|| Listener::open(at))?)
     }
 
-    /// Counts what comes to a port there, and does nothing with it.
+    /// Counts the datagrams to a port there, and drops them.
     pub(crate) fn sink(&self, port: u16) -> Result<Sink, Error> {
         let at = self.port(port);
         self.network.node(1).run(|| Sink::open(at))
@@ -79,12 +80,12 @@ impl<'a> Lab<'a> {
         self.start_command(&mut command)
     }
 
-    /// The same on one CPU.
+    /// Starts this program in a role, on one CPU.
     pub(crate) fn start_on(&self, cpu: usize, role: &Role) -> Result<Member, Error> {
         self.on(cpu, || self.start(role))
     }
 
-    /// Runs `work` on one CPU; what it starts stays there.
+    /// Runs `work` on one CPU; processes that it starts stay there.
     pub(crate) fn on<T>(
         &self,
         cpu: usize,
@@ -102,7 +103,7 @@ impl<'a> Lab<'a> {
         Member::start(command, self.blocked)
     }
 
-    /// The same on the far host.
+    /// Starts another program on the far host.
     pub(crate) fn start_far(&self, command: &mut Command) -> Result<Member, Error> {
         self.network.node(1).namespace().enter()?;
         let started = self.start_command(command);
@@ -110,7 +111,8 @@ impl<'a> Lab<'a> {
         started
     }
 
-    /// Queueing at the near end as lines of tc(8) say; `None` takes it away.
+    /// Sets the queueing discipline at the near end in the syntax of tc(8), or removes it for
+    /// `None`.
     pub(crate) fn shape(&self, lines: Option<&str>) -> Result<(), Error> {
         let index = self.network.interface(lower(0)).index;
         // There is none at the beginning.
@@ -129,7 +131,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// A token bucket of this rate, in bits a second of Ethernet frames without their gaps.
+    /// Sets a token bucket of this rate, in bits a second of Ethernet frames without their gaps.
     pub(crate) fn bucket(&self, bps: u64, burst: u32) -> Result<(), Error> {
         self.shape(Some(&format!(
             "qdisc add dev {DEVICE} root tbf rate {bps}bit burst {burst} limit 400000"
@@ -137,7 +139,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// As many as there may be: more than the hard limit takes CAP_SYS_RESOURCE.
+/// Raises the limit as far as possible: more than the hard limit takes CAP_SYS_RESOURCE.
 fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     const MANY: u64 = 200_000;

@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// One of them. Killed when dropped.
+/// A process, which is killed when this value is dropped.
 pub(crate) struct Member {
     child: Child,
-    /// Reads what it prints, so that it never waits for a pipe to be emptied.
+    /// The thread that reads its output, so that it never waits for a full pipe.
     printed: Option<JoinHandle<std::io::Result<String>>>,
 }
 
@@ -39,7 +39,7 @@ impl Member {
         self.child.id()
     }
 
-    /// What it printed, when it has ended, within this time.
+    /// Returns its output once it has ended, within this time.
     pub(crate) fn output(mut self, patience: Duration) -> Result<String, Error> {
         let until = clock::now() + patience;
         while self.child.try_wait()?.is_none() {
@@ -59,18 +59,19 @@ impl Member {
         }
     }
 
-    /// The same, as what its role reports.
+    /// Returns its output, parsed as the report of its role.
     pub(crate) fn report<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Error> {
         Ok(serde_json::from_str(&self.output(patience)?)?)
     }
 
-    /// Processor time of its first thread, in nanoseconds, from the scheduler's books.
+    /// Returns the processor time of its first thread, in nanoseconds, as the scheduler counts it.
     pub(crate) fn first_thread_time(&self) -> Result<u64, Error> {
         let books = fs::read_to_string(format!("/proc/{}/schedstat", self.pid()))?;
         Ok(books.split(' ').next().unwrap_or_default().parse()?)
     }
 
-    /// Processor time of its thread of this name, in nanoseconds, from the scheduler's books.
+    /// Returns the processor time of its thread of this name, in nanoseconds, as the scheduler
+    /// counts it.
     pub(crate) fn thread_time(&self, name: &str) -> Result<u64, Error> {
         let tasks = format!("/proc/{}/task", self.pid());
         for task in fs::read_dir(&tasks)? {

@@ -22,7 +22,7 @@ pub(super) fn spin() -> Result<(), Error> {
     }
 }
 
-/// Forks, executions and exits, page faults and a little work: what a build is made of.
+/// Forks, executes and exits, faults pages and does a little work, like a build.
 pub(super) fn fork() -> Result<(), Error> {
     loop {
         let mut command = Command::new("/bin/true");
@@ -42,7 +42,7 @@ pub(super) fn work(rounds: u64) -> Worked {
     Worked { wall_ns: clock::now().saturating_since(began).as_nanos(), cpu_ns: cpu.as_nanos() }
 }
 
-/// A few cycles that no compiler leaves out.
+/// Takes a few cycles that no compiler removes.
 fn turn(state: u64) -> u64 {
     (state ^ (state << 13)).rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

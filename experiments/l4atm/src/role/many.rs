@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::Stamp;
 use crate::Error;
 
-/// So many channels, in so many steps.
+/// The number of channels, and the steps to that.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Many {
     pub(crate) socket: PathBuf,
@@ -25,40 +25,40 @@ pub(crate) struct Many {
     /// The number of its first channel.
     pub(crate) first: u32,
     pub(crate) levels: Vec<u32>,
-    /// A file that it makes when all are open.
+    /// A file that it makes when all channels are open.
     pub(crate) ready: PathBuf,
-    /// A file for which it waits then, before it sends.
+    /// A file for which it then waits before it sends.
     pub(crate) go: PathBuf,
 }
 
-/// Longest wait for that file.
+/// The longest wait for that file.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What was measured, at each number of channels.
+/// The measurements at each number of channels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Opened {
-    /// Before the first.
+    /// Before the first channel.
     pub(crate) nothing: [Held; 2],
     pub(crate) levels: Vec<Level>,
-    /// Why there are no more, if there are not as many as asked for.
+    /// Why there are fewer channels than requested, if there are.
     pub(crate) stopped: Option<String>,
-    /// Messages that had left when all was told.
+    /// The messages that had left at the last status.
     pub(crate) left: u64,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Level {
     pub(crate) channels: u32,
-    /// Round trips of open and of attach since the level before, and the making of the queue between
-    /// them, in nanoseconds.
+    /// The round trips of opening and attaching since the previous level, and the making of the
+    /// queue between them, in nanoseconds.
     pub(crate) open_ns: Vec<u64>,
     pub(crate) attach_ns: Vec<u64>,
     pub(crate) queue_ns: Vec<u64>,
-    /// Of the server, and of the client.
+    /// The resources of the server, and of the client.
     pub(crate) held: [Held; 2],
 }
 
-/// What a process holds.
+/// The resources that a process holds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Held {
     pub(crate) resident_kb: u64,
@@ -66,7 +66,8 @@ pub(crate) struct Held {
     pub(crate) descriptors: u64,
 }
 
-/// With room for 8 messages of 64 bytes; one a second. In fragments, so that they share a socket.
+/// Returns a channel with room for 8 messages of 64 bytes, one a second. It uses fragments, so that
+/// all channels share a socket.
 fn want(to: SocketAddr, number: u32) -> Result<WantedChannel, Error> {
     let second = Duration::from_secs(1);
     let arrivals = LinearBounded::fixed(64, second, 1)?;

@@ -1,4 +1,5 @@
-//! What the other processes of an experiment do: this program again, told by a line of JSON.
+//! The roles of the other processes of an experiment: this program again, with its role in a line
+//! of JSON.
 
 mod load;
 mod many;
@@ -30,7 +31,7 @@ pub(crate) enum Role {
     Hog,
     /// Starts and awaits programs until it is killed, as a build does.
     Forks,
-    /// A fixed amount of computation: so many rounds.
+    /// A fixed amount of computation, in rounds.
     Work { rounds: u64 },
     /// A client that sends through a channel.
     Writer(Writer),
@@ -58,7 +59,7 @@ fn report<T: Serialize>(what: &T) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until an experiment begins, in a class of its own if it is to have one.
+/// Waits until an experiment begins, in a class of its own if it has one.
 fn begin(start_ns: u64, fifo: Option<u8>) -> Result<(), Error> {
     if let Some(priority) = fifo {
         sched::set(thread::current(), Class::Fifo { priority })?;
@@ -68,13 +69,13 @@ fn begin(start_ns: u64, fifo: Option<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a sender writes at the beginning of a message.
+/// The stamp that a sender writes at the beginning of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub(crate) number: u64,
-    /// When it was due, or where nothing is due, written.
+    /// When it was due, or if nothing is due, when it was written.
     pub(crate) at: Instant,
-    /// Of which sender.
+    /// The number of the sender.
     pub(crate) of: u32,
 }
 

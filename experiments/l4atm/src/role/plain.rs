@@ -1,4 +1,4 @@
-//! A sender that knows of no server.
+//! A sender without a server.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
@@ -18,7 +18,7 @@ pub(crate) struct Plain {
     pub(crate) number: u32,
     pub(crate) bytes: u32,
     pub(crate) how: How,
-    /// SCHED_FIFO at this priority; none: an ordinary process.
+    /// The SCHED_FIFO priority, or `None` for an ordinary process.
     pub(crate) fifo: Option<u8>,
     pub(crate) start_ns: u64,
     pub(crate) until_ns: u64,
@@ -26,23 +26,24 @@ pub(crate) struct Plain {
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) enum How {
-    /// send(2) whenever the kernel lets it.
+    /// send(2) as fast as the kernel allows.
     Tight,
     /// sendmmsg(2) of 64.
     Batches,
-    /// One send(2) for each message, cut by the kernel into datagrams of so many bytes.
+    /// One send(2) for each message, cut by the kernel into datagrams of `segment` bytes.
     Trains { segment: u16 },
     /// Absolute sleeps (clock_nanosleep(2)), a send(2) each.
     Paced { every_ns: u64 },
-    /// The same, many after each sleep and never waiting: what the kernel refuses is lost.
+    /// The same, with many after each sleep and without waiting: messages that the kernel refuses
+    /// are lost.
     Flood { every_ns: u64 },
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Sent {
-    /// Messages that the kernel took.
+    /// The messages that the kernel accepted.
     pub(crate) messages: u64,
-    /// Messages that it refused.
+    /// The messages that the kernel refused.
     pub(crate) refused: u64,
     pub(crate) cpu_ns: u64,
 }
@@ -97,7 +98,7 @@ impl Plain {
 
     fn batches(&self) -> Result<u64, Error> {
         let socket = UdpSocket::open(&Setup::to(self.to))?;
-        // As send(2) on a socket of which nothing was asked.
+        // The default of a socket for send(2).
         socket.set_path_mtu(PathMtu::Fragment)?;
         let mut messages = vec![self.message(); BATCH];
         let mut number = 0;

@@ -9,7 +9,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::Error;
 
-/// Warnings go where our errors go; each grant would be a line.
+/// Serves from `folder`. Warnings go to standard error; each grant would be a line.
 pub(super) fn serve(folder: &Path) -> Result<(), Error> {
     let level = LevelFilter::WARN;
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
@@ -24,7 +24,7 @@ pub(super) fn serve(folder: &Path) -> Result<(), Error> {
     Ok(server.run()?)
 }
 
-/// This program again, as a part of the server.
+/// Returns a command that runs this program as a part of the server.
 fn again(part: Part) -> Command {
     let role = super::Role::Part { name: part.name().into() };
     let mut command = Command::new("/proc/self/exe");

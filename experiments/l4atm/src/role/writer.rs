@@ -16,23 +16,24 @@ use serde::{Deserialize, Serialize};
 use super::{Stamp, begin};
 use crate::Error;
 
-/// A channel and what is sent through it.
+/// A channel and its traffic.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Writer {
     pub(crate) socket: PathBuf,
     pub(crate) to: SocketAddr,
-    /// In the stamps.
+    /// The number in the stamps.
     pub(crate) number: u32,
     pub(crate) bytes: u32,
     pub(crate) spacing_ns: u64,
     pub(crate) burst: u32,
     pub(crate) slots: u32,
-    /// None: best effort.
+    /// The delay bound, or `None` for best effort.
     pub(crate) bound_ns: Option<u64>,
     pub(crate) fragments: bool,
-    /// Whether the server loses what comes too early, or lets it wait.
+    /// Whether the server loses messages that come too early, or lets them wait.
     pub(crate) loses: bool,
-    /// Policed by credits for so many messages an interval: 2, 10 or 50. 0: by spacing and burst.
+    /// The credits for messages in an interval: 2, 10 or 50, or 0 for policing by spacing and
+    /// burst.
     pub(crate) credits: u32,
     pub(crate) pattern: Pattern,
     /// Nanoseconds of CLOCK_MONOTONIC.
@@ -40,31 +41,31 @@ pub(crate) struct Writer {
     pub(crate) until_ns: u64,
 }
 
-/// When it sends.
+/// The times at which it sends.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) enum Pattern {
     /// Whenever there is room.
     Tight,
-    /// So far apart; what finds no room is lost.
+    /// At this distance; messages that find no room are lost.
     Paced { every_ns: u64 },
 }
 
-/// What became of it.
+/// The result of a writer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Wrote {
-    /// Messages that were put into the queue.
+    /// The messages that were put into the queue.
     pub(crate) messages: u64,
-    /// Messages for which there was no room.
+    /// The messages for which there was no room.
     pub(crate) no_room: u64,
-    /// Processor time of all that.
+    /// The processor time used for that.
     pub(crate) cpu_ns: u64,
-    /// How often it went to sleep meanwhile.
+    /// The number of times it slept meanwhile.
     pub(crate) sleeps: u64,
-    /// What the server says, when the queue was empty or two seconds later.
+    /// The server's status when the queue was empty, or two seconds later.
     pub(crate) status: ChannelStatus,
 }
 
-/// Who sends more often wakes up so often, and sends several.
+/// The shortest time between wake-ups; a faster sender sends several messages each time.
 const WAKES_EVERY: Duration = Duration::from_micros(500);
 
 impl Writer {
@@ -102,7 +103,7 @@ impl Writer {
         };
         let cpu_ns = (clock::thread_cpu_time() - cpu).as_nanos();
         let sleeps = sleeps() - slept;
-        // What is left then, its report says.
+        // Its report shows what is left then.
         let _ = sending.drain_until(clock::now() + Duration::from_secs(2));
         let all = broker.channels()?.channels;
         let status = all.into_iter().find(|one| one.grant == granted.id());
@@ -159,7 +160,7 @@ impl Writer {
     }
 }
 
-/// How often this thread has given its CPU up (proc(5)).
+/// Returns how often this thread has given up its CPU (proc(5)).
 fn sleeps() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

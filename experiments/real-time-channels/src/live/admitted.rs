@@ -1,5 +1,5 @@
-//! Figures 6 and 7, run: as many channels as admission lets in on this machine's costs, each with its
-//! message every period, and what became of the promise.
+//! Runs Figures 6 and 7: as many channels as admission accepts with this machine's costs, each with
+//! its message every period, and checks the promise.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use super::{MESSAGE, PRIORITY, stolen_since};
 use crate::host::{KB, PERIOD};
 use crate::table::Table;
 
-/// Processor time that admission is told of a packet: several times what it is.
+/// The processor time of a packet for admission: several times the actual one.
 const PER_PACKET: Service = Service::from_micros(10);
 
-/// What admission keeps for the thread to wake up.
+/// The time that admission allows for the thread to wake up.
 const ALLOWANCE: Duration = Duration::from_millis(1);
 
 pub(crate) fn table(each: Duration) -> Table {
@@ -81,9 +81,9 @@ fn arrivals() -> LinearBounded {
     LinearBounded::fixed(MESSAGE, PERIOD, 1).expect("valid")
 }
 
-/// As many as are all in time.
+/// Returns the greatest number of channels that are all in time.
 fn most(link: Link, cut: Packetisation) -> usize {
-    // All of a CPU: nothing is paced.
+    // All of a CPU, so nothing is paced.
     let whole = "1ms/1ms".parse().expect("valid");
     let egress = Egress::new(link, cut, PER_PACKET, whole, ALLOWANCE).expect("no slow link");
     let one = Declared::new("channel", &arrivals().into(), PERIOD).expect("valid");
@@ -121,7 +121,7 @@ fn opening(key: u32, side: Side<Takes>, believed_from: Instant) -> Opening {
     }
 }
 
-/// The same sender, in virtual time: handing a packet over takes what admission was told.
+/// Runs the same sender in virtual time: handing a packet over takes the time assumed by admission.
 fn virtually(link: Link, cut: Packetisation, count: usize) -> Run {
     let room = count as u32;
     let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, room);

@@ -12,10 +12,10 @@ use punctual_ring::frames::{Geometry, Wake};
 
 use super::MESSAGE;
 
-/// Senders that always have a message, as in the paper.
+/// The number of senders that always have a message, as in the paper.
 pub(super) const SENDERS: u32 = 4;
 
-/// Messages that a ring holds.
+/// The number of messages that a ring holds.
 const SLOTS: u32 = 8;
 
 pub(super) fn geometry() -> Geometry {
@@ -32,7 +32,7 @@ impl Client {
         (Self { side }, server)
     }
 
-    /// The same, and its messages as another thread can read them.
+    /// Makes a client whose messages another thread can read, too.
     pub(super) fn seen_twice() -> (Self, Side<Takes>, Readable) {
         let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
         let frames = passed.frames.try_clone().expect("a descriptor");
@@ -42,7 +42,7 @@ impl Client {
         (Self { side }, made.freeze().expect("as made"), seen)
     }
 
-    /// Publishes a message, if there is room. Whether there was.
+    /// Publishes a message if there is room. Returns whether there was.
     pub(super) fn put(&mut self) -> bool {
         let Side { end: puts, doorbell, .. } = &mut self.side;
         let Ok(Some(slot)) = puts.claim() else { return false };
@@ -54,7 +54,7 @@ impl Client {
     }
 }
 
-/// Keeps all rings full until told to stop.
+/// Keeps all rings full until `stop` is set.
 pub(super) fn keep_full(mut clients: Vec<Client>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let mut any = false;

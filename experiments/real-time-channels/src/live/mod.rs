@@ -1,8 +1,8 @@
-//! The same study on this machine: production code before an emulated link, on the real clock.
+//! Runs the same study on this machine: production code before an emulated link, on the real clock.
 //!
 //! [`o1`]: the channel server's own sender, which schedules the link as a function call. [`o2`]: a
 //! maker and a link thread, as in the paper's second option; it exists for this experiment alone.
-//! [`admitted`]: as many channels as admission lets in, run.
+//! [`admitted`]: runs as many channels as admission accepts.
 
 pub(crate) mod admitted;
 mod clients;
@@ -21,7 +21,7 @@ use crate::table::Table;
 /// Below the threads of the kernel, above everything ordinary.
 const PRIORITY: u8 = 80;
 
-/// Bytes of a message.
+/// The bytes of a message.
 const MESSAGE: u32 = 32 * KB;
 
 /// One point of the study.
@@ -29,24 +29,24 @@ const MESSAGE: u32 = 32 * KB;
 struct Point {
     link: Link,
     cut: Packetisation,
-    /// For how long it runs.
+    /// The length of its run.
     length: Duration,
 }
 
 impl Point {
-    /// What a full block takes on the link.
+    /// Returns the time of a full block on the link.
     fn block_time(&self) -> Duration {
         let packet = self.link.transmission_time(self.cut.packet_bytes());
         packet * u64::from(self.cut.packets_per_block())
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     messages: u64,
     within: Duration,
-    /// Processor time of all threads that carry.
+    /// The processor time of all threads that send.
     cpu: Service,
 }
 
@@ -56,14 +56,14 @@ impl Sent {
         bytes / f64::from(KB) / self.within.as_nanos() as f64 * 1e9
     }
 
-    /// Microseconds a packet.
+    /// Returns the microseconds a packet.
     fn cpu_a_packet(self, cut: Packetisation) -> f64 {
         let packets = self.messages * u64::from(cut.packets_of(MESSAGE));
         self.cpu.as_nanos() as f64 / 1e3 / packets.max(1) as f64
     }
 }
 
-/// Runs the calling thread in front of everything ordinary.
+/// Gives the calling thread a priority above everything ordinary.
 fn to_the_front(above: u8) {
     let class = Class::Fifo { priority: PRIORITY + above };
     if let Err(why) = sched::set(thread::current(), class) {
@@ -71,7 +71,8 @@ fn to_the_front(above: u8) {
     }
 }
 
-/// Figures 1 and 2, and Figure 5's question: what the formulas predict against what was measured.
+/// Returns Figures 1 and 2, and Figure 5's comparison: the predictions of the formulas against the
+/// measurements.
 pub(crate) fn throughput(each: Duration) -> Table {
     let mut rows = Vec::new();
     for nanos_per_byte in [0, 50, 100] {
@@ -122,13 +123,13 @@ pub(crate) fn throughput(each: Duration) -> Table {
     }
 }
 
-/// What the host took from all CPUs, in milliseconds.
+/// Returns the time stolen from all CPUs by the host, in milliseconds.
 fn stolen_since(before: Option<Duration>) -> String {
     let stolen = before.zip(host::stolen()).map(|(before, now)| now.saturating_sub(before));
     stolen.map_or_else(|| "–".into(), |stolen| format!("{:.0}", stolen.as_nanos() as f64 / 1e6))
 }
 
-/// A link that is never idle, and a processor that takes no time.
+/// Returns the rate for a link that is never idle, and a processor that takes no time.
 fn predicted(point: Point) -> f64 {
     let Point { link, cut, .. } = point;
     let full = link.transmission_time(cut.packet_bytes()).as_nanos();

@@ -24,7 +24,7 @@ pub(super) fn run(point: Point) -> Sent {
         let carrying = scope.spawn(|| {
             let egress =
                 EgressScheduler::new(point.link, point.cut, ServiceOrder::Deadline, SENDERS);
-            // Two blocks before the link, as a driver has them: the next is there when one has left.
+            // Two blocks before the link, as in a driver: the next is there when one has left.
             let ahead = point.block_time() * 2;
             let device = NullDevice::new(point.link, 1 << 20, ahead, ());
             let mut sender = Sender::new(egress, point.cut, SENDERS, device);
@@ -51,7 +51,7 @@ pub(super) fn run(point: Point) -> Sent {
     })
 }
 
-/// Best effort without a limit but the link.
+/// Returns best effort that is limited only by the link.
 fn backlogged() -> Terms {
     let arrivals = LinearBounded::new(1, MESSAGE, Duration::from_nanos(1), 1).expect("valid");
     Terms { arrivals, promise: Promise::BestEffort, too_early: TooEarly::Waits }
@@ -67,11 +67,12 @@ fn carry(sender: &mut Sender<NullDevice<()>>, length: Duration) -> Sent {
         }
         match sender.turn(now, clock::now) {
             Turn::Again => {}
-            // As the server's own thread does.
+            // The same as the server's own thread does.
             Turn::At(at) if at - now < SPIN => {}
             Turn::At(at) => clock::sleep_until(at.min(end)),
             Turn::Idle => {
-                // Nobody listens to the bells here: the rings are looked at when there is nothing else.
+                // No thread waits for the bells here: the rings are polled when there is nothing
+                // else.
                 clock::sleep(Duration::from_micros(20));
                 (0..SENDERS).for_each(|key| sender.look(clock::now(), key));
             }

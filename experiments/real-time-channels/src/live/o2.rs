@@ -1,5 +1,6 @@
 //! O2: one thread makes packets, another, at a higher priority, schedules the link (real-time
-//! channels, §3.1.2). Between them a queue of packets with room for two messages of each sender.
+//! channels, §3.1.2). A queue of packets with room for two messages of each sender lies between
+//! them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,11 +18,11 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::clients::{Client, SENDERS, keep_full};
 use super::{MESSAGE, Point, Sent, at, to_the_front};
 
-/// A packet that was made.
+/// A finished packet.
 struct Made {
     sender: usize,
     header: [u8; HEADER_BYTES],
-    /// Where its bytes lie.
+    /// The position of its bytes.
     from: usize,
     to: usize,
     is_last: bool,
@@ -65,17 +66,17 @@ struct Maker {
     point: Point,
     takes: Vec<Takes>,
     made: Producer<Made>,
-    /// Senders whose message has left.
+    /// The senders whose message has left.
     released: Consumer<usize>,
     numbers: [u64; SENDERS as usize],
 }
 
 impl Maker {
-    /// A block of each sender's message in turn, for as long as there is room.
+    /// Makes a block of each sender's message in turn, for as long as there is room.
     fn run(mut self, bell: &Bell, room: &Bell, end: Instant) -> Service {
         let cpu = thread_cpu_time();
         let block = self.point.cut.packet_bytes() * self.point.cut.packets_per_block();
-        // Of each sender: where its message lies, and how much of it is made.
+        // For each sender: the position of its message, and how much of it is made.
         let mut heads: Vec<Option<(usize, u32)>> = vec![None; self.takes.len()];
         while clock::now() < end {
             let rung = room.rings();
@@ -95,7 +96,7 @@ impl Maker {
                     continue;
                 }
                 self.make(sender, position, made..to);
-                // At a preemption point the link thread has its turn.
+                // At a preemption point the link thread runs.
                 bell.ring();
                 any = true;
                 *head = (to < MESSAGE).then_some((position, to));
@@ -139,7 +140,7 @@ struct Link {
 }
 
 impl Link {
-    /// One packet after the other, each when the link is free.
+    /// Sends one packet after the other, each when the link is free.
     fn run(mut self, bell: &Bell, room: &Bell, end: Instant) -> (u64, Duration, Service) {
         let link = self.point.link;
         let ahead = self.point.block_time() * 2;
@@ -152,7 +153,7 @@ impl Link {
             if now >= end {
                 return (messages, now - start, thread_cpu_time() - cpu);
             }
-            // The link is reckoned: a packet leaves when those before it have.
+            // The link is emulated: a packet leaves when those before it have.
             match device.free_at().saturating_since(now) {
                 Duration::ZERO => {}
                 left if left < SPIN => continue,

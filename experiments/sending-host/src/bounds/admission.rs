@@ -1,4 +1,4 @@
-//! Admission of channels: by the proven bound and nothing else.
+//! Admits channels by the proven bound and nothing else.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -25,13 +25,13 @@ pub struct ChannelGrant {
 pub struct GrantedChannel {
     /// The channel.
     pub name: String,
-    /// Its place in the priority order, 0 the most urgent.
+    /// Its place in the priority order; 0 is the most urgent.
     pub rank: u32,
-    /// No message takes longer from its logical arrival, served by rank.
+    /// The longest time of a message from its logical arrival, served by rank.
     pub delay_bound: Duration,
 }
 
-/// Why channels were not admitted: the first that does not fit, the most urgent first.
+/// The reason why channels were not admitted: the first that does not fit, the most urgent first.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChannelRefusal {
     /// It may take longer than its delay bound.
@@ -42,9 +42,9 @@ pub enum ChannelRefusal {
     TooLate {
         /// The channel.
         name: String,
-        /// What is proven. It is also the counter-offer: this delay bound would fit.
+        /// The proven bound. It is also the counter-offer: this delay bound would fit.
         bound: Duration,
-        /// What was asked for.
+        /// The requested delay bound.
         delay_bound: Duration,
     },
     /// The channels up to this one ask for more than processor and link have.
@@ -64,7 +64,7 @@ pub enum ChannelRefusal {
     },
 }
 
-/// Admits `channels` together, ranked by delay bound, or says which does not fit.
+/// Admits `channels` together, ranked by delay bound, or returns the first that does not fit.
 pub fn admit_channels(
     sender: &Sender,
     channels: &[Channel],

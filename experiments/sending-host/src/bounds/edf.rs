@@ -1,4 +1,4 @@
-//! Deadline order at run time: whether every message meets its delay bound.
+//! Decides whether every message meets its delay bound in deadline order at run time.
 //!
 //! # The bound
 //! `D_order` admits by ranks, but the three queues are served by deadline (real-time channels,
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! # Assumptions, source
-//! Those of [`super::sound`], with "by absolute deadline, those with an equal one in any order" for
-//! "by rank". Every channel may be the one that blocks, and every message may preempt. The test is
-//! Baruah, Rosier & Howell's demand bound (RTSS 1990) over the path of `docs/channel-bounds.md`.
+//! Those of [`super::sound`], with "by absolute deadline, ties in any order" for "by rank". Every
+//! channel may block, and every message may preempt. The test is Baruah, Rosier & Howell's demand
+//! bound (RTSS 1990) over the path of `docs/channel-bounds.md`.
 //!
 //! # Units and answers
-//! Nanoseconds. Sufficient, not necessary. Looked at: every deadline in the longest busy window.
+//! Nanoseconds. Sufficient, not necessary. Every deadline in the longest busy window is checked.
 
 use punctual_analysis::Steps;
 use punctual_model::channel::{Channel, Sender};
@@ -24,13 +24,13 @@ use super::sender::{Sending, Shape};
 use super::sound::Form;
 use super::window::{Assumed, Interference, Interrupting, Recurring, Window};
 
-/// Whether every message of `channels` certainly meets its delay bound in deadline order, where
-/// costs are upper bounds.
+/// Returns whether every message of `channels` certainly meets its delay bound in deadline order,
+/// where costs are upper bounds.
 pub fn all_in_time(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> bool {
     all_in_time_assuming(sender, channels, Assumed::default(), steps)
 }
 
-/// The same where `interference` goes before all of the sender.
+/// Returns the same where `interference` goes before all of the sender.
 pub fn all_in_time_beneath(
     sender: &Sender,
     channels: &[Channel],
@@ -41,10 +41,10 @@ pub fn all_in_time_beneath(
     all_in_time_assuming(sender, channels, assumed, steps)
 }
 
-/// Whether every message of `channels` certainly meets its delay bound in deadline order.
+/// Returns whether every message of `channels` certainly meets its delay bound in deadline order.
 ///
-/// Interference is `θ·(⌊(t + jitter) / period⌋ + 1)·work` more on the left, and every instant at
-/// which that rises is looked at too.
+/// Interference adds `θ·(⌊(t + jitter) / period⌋ + 1)·work` on the left, and every instant at which
+/// that rises is checked too.
 pub fn all_in_time_assuming(
     sender: &Sender,
     channels: &[Channel],
@@ -85,9 +85,9 @@ impl Demand {
         let Some(busy) = window.longest(steps) else {
             return false;
         };
-        // Between two steps demand is constant, so it is enough to look at steps. From the last
-        // downwards in jumps (Zhang & Burns, 2009): if demand at t is h ≤ t, then it is at most h at
-        // all points in [h, t].
+        // Between two steps demand is constant, so it is enough to check steps. From the last
+        // downwards in jumps (Zhang & Burns, 2009): if demand at t is h ≤ t, then it is at most h
+        // at all points in [h, t].
         let Some(mut t) = self.last_step_within(busy) else {
             return true;
         };
@@ -119,8 +119,8 @@ impl Demand {
         })
     }
 
-    /// The last instant up to `t` at which demand rises; none before the first deadline, for there
-    /// nothing is due.
+    /// Returns the last instant up to `t` at which demand rises, or `None` before the first
+    /// deadline, because nothing is due there.
     fn last_step_within(&self, t: u64) -> Option<u64> {
         let deadlines = self
             .each()
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// Every t up to a limit far beyond the busy window, one by one.
+    /// Compares with every t up to a limit far beyond the busy window, one by one.
     #[test]
     fn the_jumps_decide_as_looking_at_every_instant_does() {
         let mut state = 7u64;

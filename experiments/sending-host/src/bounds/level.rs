@@ -1,4 +1,4 @@
-//! What the channels of one level and those below it can do at most.
+//! Computes the most that the channels of one level and those below it can do.
 
 use alloc::vec::Vec;
 
@@ -7,29 +7,31 @@ use punctual_model::channel::Sender;
 use super::sender::{Sending, Shape, sum};
 use super::window::{Interference, Interrupting};
 
-/// The channels of a level and what is below it.
+/// The channels of a level and those below it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level {
-    /// Below: the longest block and packet.
+    /// Below the level: the longest block and packet.
     pub(super) blocking_block: u64,
     pub(super) blocking_packet: u64,
-    /// Within: the longest packet and block, and what a block with its change takes at least (β).
+    /// Within the level: the longest packet and block, and the least time of a block with its
+    /// change (β).
     pub(super) packet: u64,
     pub(super) block: u64,
     pub(super) least_block: u64,
-    /// Of all: the longest block, the longest and shortest packet.
+    /// Of all channels: the longest block, the longest and shortest packet.
     pub(super) any_block: u64,
     pub(super) any_packet: u64,
     pub(super) shortest_packet: u64,
 }
 
 impl Level {
-    /// The first `members` of `shapes`.
+    /// Returns the level of the first `members` of `shapes`.
     pub(crate) fn of(sender: &Sender, shapes: &[Shape], members: usize) -> Self {
         Self::between(sender, shapes, &shapes[..members], &shapes[members..])
     }
 
-    /// All of `shapes`, each of which may also be below: what deadline order needs.
+    /// Returns the level of all `shapes`, each of which may also be below: what deadline order
+    /// needs.
     pub(crate) fn of_all(sender: &Sender, shapes: &[Shape]) -> Self {
         Self::between(sender, shapes, shapes, shapes)
     }
@@ -52,7 +54,7 @@ impl Level {
         }
     }
 
-    /// `θ·work`, rounded up: processing with the link interrupts that can come meanwhile.
+    /// Returns `θ·work`, rounded up: processing with the link interrupts that can come meanwhile.
     pub(super) fn stretched(&self, sender: &Sender, work: u64) -> u64 {
         let (shortest, c_link) = (self.shortest_packet, sender.link_scheduling_cost());
         let scaled = u128::from(work) * (u128::from(shortest) + u128::from(c_link));
@@ -63,8 +65,8 @@ impl Level {
         }
     }
 
-    /// `interference` with the link scheduling that it lets through: while it runs the link may
-    /// become free, and each time costs a further C_link.
+    /// Returns `interference` with the link scheduling that it lets through: while it runs the link
+    /// may become free, and each time costs a further C_link.
     pub(super) fn interrupting(
         &self,
         sender: &Sender,
@@ -78,13 +80,14 @@ impl Level {
         interference.iter().map(stretched).collect()
     }
 
-    /// A packet in O2 whatever the processor does: sent, then a block, then the link thread.
+    /// Returns the time of a packet in O2 whatever the processor does: sent, then a block, then the
+    /// link thread.
     pub(super) fn cycle(&self, sender: &Sender, packet: u64) -> u64 {
         sum(&[packet, sender.change(), self.any_block, turn_of_the_thread(sender)])
     }
 }
 
-/// The link thread's turn in O2: `cs + C_link`.
+/// Returns the time of the link thread in O2 for one packet: `cs + C_link`.
 pub(super) fn turn_of_the_thread(sender: &Sender) -> u64 {
     sum(&[sender.change(), sender.link_scheduling_cost()])
 }

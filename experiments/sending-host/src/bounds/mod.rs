@@ -1,9 +1,9 @@
-//! What is proven of the delays of channels on this host: `docs/channel-bounds.md`.
+//! Proves bounds on the delays of channels on this host: `docs/channel-bounds.md`.
 //!
-//! Reading order: `sender` (the host as the bounds see it, messages as packets and blocks), `window` (the fixed
-//! points), `level` (the channels of a level and those below it), [`sound`] (the proven bound), [`edf`] (the same for
-//! deadline order), and [`admit_channels`], which uses the two and nothing else. What was published instead is
-//! [`punctual_analysis::channel::paper`].
+//! Reading order: `sender` (the host as the bounds see it, messages as packets and blocks),
+//! `window` (the fixed points), `level` (the channels of a level and those below it), [`sound`]
+//! (the proven bound), [`edf`] (the same for deadline order), and [`admit_channels`], which uses
+//! the two and nothing else. The published bounds are in [`punctual_analysis::channel::paper`].
 
 mod admission;
 pub mod edf;

@@ -9,11 +9,11 @@ use punctual_model::channel::{BestEffort, Channel, SendCosts, Sender};
 pub(crate) struct Shape {
     /// `N`, of the largest message.
     pub(crate) packets: u64,
-    /// `N_blocks` of it.
+    /// `N_blocks` of the largest message.
     pub(crate) blocks: u64,
     /// The longest of all blocks.
     pub(crate) longest_block: u64,
-    /// What any block takes at least, with the change before it.
+    /// The least time of any block, with the change before it.
     pub(crate) least_block: u64,
     /// `L_xmit` of the longest packet.
     pub(crate) longest_packet: u64,
@@ -33,7 +33,8 @@ impl Shape {
         let first_block_of = |first: u64, further: u64| {
             sum(&[first, (packets.min(per_block) - 1).saturating_mul(further)])
         };
-        // Of messages with as many packets, the last block is known; else it may be one packet.
+        // If all messages have as many packets, the last block is known; otherwise it may be one
+        // packet.
         let one_count = packets == u64::from(cut.packets_of(smallest));
         let shortest_block_of = |first: u64, further: u64| {
             let last_block = ((packets - 1) % per_block + 1).saturating_mul(further);
@@ -64,18 +65,18 @@ impl Shape {
     }
 }
 
-/// A sending host in the words of the formulas.
+/// A sending host in the terms of the formulas.
 pub(crate) trait Sending {
     fn shape_of(&self, channel: &Channel, least: SendCosts) -> Shape;
     fn shapes_of(&self, channels: &[Channel], least: SendCosts) -> Vec<Shape>;
     fn best_effort_shape(&self) -> Option<Shape>;
-    /// `C_prot^first`.
+    /// Returns `C_prot^first`.
     fn first_packet(&self) -> u64;
-    /// `C_prot`.
+    /// Returns `C_prot`.
     fn packet(&self) -> u64;
-    /// `C_link`.
+    /// Returns `C_link`.
     fn link_scheduling_cost(&self) -> u64;
-    /// `cs`.
+    /// Returns `cs`.
     fn change(&self) -> u64;
 }
 
@@ -115,7 +116,7 @@ impl Sending for Sender {
     }
 }
 
-/// The sum, or the largest number there is: every bound treats that as "no bound".
+/// Returns the sum, or the largest number there is, which every bound treats as "no bound".
 pub(crate) fn sum(terms: &[u64]) -> u64 {
     terms.iter().fold(0, |sum, &term| sum.saturating_add(term))
 }

@@ -1,10 +1,10 @@
 //! The proven bound on the delay of channels.
 //!
 //! # The bound
-//! For each channel the least of the bounds below whose condition holds, over every message of
-//! the busy window. All of them have the form `once + Σ message + tail`; with cs, C_link and L as in
-//! [`punctual_analysis::channel::paper`], B_lp the longest block of a lower-priority or best-effort message, B_any of any,
-//! and `c_k` the processing of packet k:
+//! The bound of a channel is the least of those below whose condition holds, over every message of
+//! the busy window. All of them have the form `once + Σ message + tail`. cs, C_link and L are those
+//! of [`punctual_analysis::channel::paper`]; B_lp is the longest block of a lower-priority or
+//! best-effort message, B_any that of any message, and `c_k` the processing of packet k:
 //!
 //! - **O1** (link scheduling in interrupts), `θ = (L_min + C_link) / L_min`:
 //!   `once = θ·(cs + B_lp) + 2·C_link + L_lp + max_k min(θ·c_k, L_k + C_link)`,
@@ -13,23 +13,25 @@
 //!   first packet of each block (*by block*).
 //! - **O2** (link scheduling in a thread), `c′_b = b + 2cs + C_link` for a block b:
 //!   *any link*: `message = Σ_k (L_k + cs + B_any + cs + C_link)`; *fast link*, if even the
-//!   shortest block of the level with its change, of *least* costs, takes longer than the longest packet:
+//!   shortest block of the level with its change, of *least* costs, takes longer than the longest
+//!   packet:
 //!   `message = Σ_b c′_b + L_max + (N − N_blocks)·(L_max + cs + B_any + cs + C_link)`.
 //!
 //! # Assumptions
-//! - One processor, one link. Handlers of channels by rank, in the order of a channel; best effort
-//!   last; early messages wait for their logical arrival before their handler sees them.
+//! - One processor, one link. Handlers of channels run by rank, the messages of a channel in order,
+//!   best effort last. Early messages wait for their logical arrival before their handler sees them.
 //! - A handler yields after P packets and at the end of a message. A change to another handler
-//!   costs cs at once and is not interrupted by handlers. No step exceeds its cost; that a block takes
-//!   its time is concluded from [`Assumed::least`] alone. The link's times are exact.
+//!   costs cs at once and is not interrupted by handlers. No step exceeds its cost; only
+//!   [`Assumed::least`] gives a block a least time. The link's times are exact.
 //! - The link sends one packet at a time, by rank. Each start costs C_link of the processor. In O1
 //!   it interrupts whatever runs; in O2 the thread runs, for one packet at a time, at the next yield
 //!   or when the processor is idle. An interrupt that finds no packet costs nothing.
 //!
 //! # Source, units, answers
-//! Proof: `docs/channel-bounds.md`; after the delay composition of pipelines (Jayachandran &
-//! Abdelzaher, ECRTS 2007). Nanoseconds from the logical arrival to the end of the last packet. No
-//! bound is given where the level asks for more than there is, where packets take no time, or when the steps run out.
+//! The proof is in `docs/channel-bounds.md`, after the delay composition of pipelines (Jayachandran
+//! & Abdelzaher, ECRTS 2007). The bound is in nanoseconds from the logical arrival to the end of the
+//! last packet. There is none where the demand of the level exceeds the capacity, where packets take
+//! no time, or when the steps run out.
 
 use alloc::vec::Vec;
 
@@ -41,12 +43,13 @@ use super::level::{Level, turn_of_the_thread};
 use super::sender::{Sending, Shape, sum};
 use super::window::{Assumed, Interference, Recurring, Window};
 
-/// The bound for each of `channels`, the most urgent first, where costs are upper bounds.
+/// Returns the bound for each of `channels`, the most urgent first, where costs are upper bounds.
 pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<DelayBound> {
     delays_assuming(sender, channels, Assumed::default(), steps)
 }
 
-/// The same where `interference` goes before all of the sender, its link scheduling included.
+/// Returns the same where `interference` goes before all of the sender, its link scheduling
+/// included.
 pub fn delays_beneath(
     sender: &Sender,
     channels: &[Channel],
@@ -57,11 +60,11 @@ pub fn delays_beneath(
     delays_assuming(sender, channels, assumed, steps)
 }
 
-/// The bound for each of `channels`, the most urgent first.
+/// Returns the bound for each of `channels`, the most urgent first.
 ///
-/// With interference it is `once + Σ message + θ·interference(window) + tail` (the page's
-/// Theorem 4), and the window ends where the last packet is on the link: in O1 too `tail` is that
-/// packet alone then, for the interrupt that starts it may be delayed.
+/// With interference it is `once + Σ message + θ·interference(window) + tail` (the page's Theorem
+/// 4), and the window ends where the last packet is on the link. Then `tail` is that packet alone
+/// in O1 too, because the interrupt that starts it may be delayed.
 pub fn delays_assuming(
     sender: &Sender,
     channels: &[Channel],
@@ -95,7 +98,7 @@ pub fn delays_assuming(
     bounds
 }
 
-/// The better of two bounds that both hold.
+/// Returns the better of two bounds that both hold.
 fn better(a: DelayBound, b: DelayBound) -> DelayBound {
     match (a, b) {
         (DelayBound::AtMost(one), DelayBound::AtMost(other)) => DelayBound::AtMost(one.min(other)),
@@ -104,21 +107,21 @@ fn better(a: DelayBound, b: DelayBound) -> DelayBound {
     }
 }
 
-/// Which of the bounds.
+/// The form of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// O1, changes of handler charged to who causes them.
+    /// O1, with changes of handler charged to the messages that cause them.
     ByPreemption,
-    /// O1, changes of handler charged to each block.
+    /// O1, with changes of handler charged to each block.
     ByBlock,
     /// O2, any link.
     AnyLink,
-    /// O2, the longest packet is sent during the shortest block of the level.
+    /// O2, if the longest packet is sent during the shortest block of the level.
     FastLink,
 }
 
 impl Form {
-    /// The bounds whose conditions hold.
+    /// Returns the bounds whose conditions hold.
     pub(crate) fn all(sender: &Sender, level: &Level) -> Vec<Form> {
         match sender.link_scheduling {
             LinkScheduling::InInterrupt => alloc::vec![Form::ByPreemption, Form::ByBlock],
@@ -136,7 +139,7 @@ impl Form {
         matches!(self, Self::AnyLink | Self::FastLink)
     }
 
-    /// What delays once; `last_packet` is the end of the message under study.
+    /// Returns the delay that occurs once; `last_packet` is the end of the message under study.
     pub(crate) fn once(self, sender: &Sender, level: &Level, last_packet: u64) -> u64 {
         let (cs, c_link) = (sender.change(), sender.link_scheduling_cost());
         if self.is_for_thread() && level.shortest_packet == 0 {
@@ -165,8 +168,8 @@ impl Form {
                     Some(left) => level.cycle(sender, left),
                 };
                 let once = sum(&[cs, level.blocking_block, turning_block, first_turn]);
-                // After the last packet no cycle follows, but its message has one in full. What is
-                // taken away is not more than the blocking and the turning block together.
+                // No cycle follows the last packet, but its message includes a full one. The
+                // subtracted amount is not more than the blocking and the turning block together.
                 once.saturating_sub(level.cycle(sender, 0))
             }
             Self::FastLink => {
@@ -176,7 +179,8 @@ impl Form {
         }
     }
 
-    /// What one message adds; `above` if it is of a channel above the one under study.
+    /// Returns the delay that one message adds; `above` if it is of a channel above the one under
+    /// study.
     pub(crate) fn message(self, sender: &Sender, level: &Level, shape: &Shape, above: bool) -> u64 {
         let cs = sender.change();
         match self {
@@ -201,7 +205,7 @@ impl Form {
         }
     }
 
-    /// The part of one's own message that nothing delays any more.
+    /// Returns the part of the channel's own message that nothing delays any more.
     pub(crate) fn tail(self, sender: &Sender, shape: &Shape) -> u64 {
         match self {
             Self::ByPreemption | Self::ByBlock => {
@@ -211,8 +215,8 @@ impl Form {
         }
     }
 
-    /// `max_j (Σ_{k<j} θ·c_k + Σ_{k≥j} (L_k + C_link))` over `0 ≤ j ≤ N`: the first j packets delay
-    /// on the processor, the others on the link.
+    /// Returns `max_j (Σ_{k<j} θ·c_k + Σ_{k≥j} (L_k + C_link))` over `0 ≤ j ≤ N`: the first j
+    /// packets delay on the processor, the others on the link.
     ///
     /// Within a block and from block to block the sum is linear in j. So a maximum is at an end, at
     /// the first packet of the first or of one of the last two blocks, or before the last packet,
@@ -260,7 +264,7 @@ mod tests {
     use punctual_model::channel::{LinearBounded, Link, Packetisation, SendCosts};
     use punctual_model::{Duration, Service};
 
-    /// The closed form against every split there is.
+    /// Compares the closed form with every split.
     #[test]
     fn the_worst_split_is_at_one_of_six_places() {
         let mut state = 1u64;

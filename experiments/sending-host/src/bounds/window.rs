@@ -1,8 +1,8 @@
 //! The fixed points that `sound` and `edf` share.
 //!
-//! A channel sees: what is there once (`once`), its own messages up to the one under study, and the
-//! messages of channels above it. Every message of the busy window is looked at, not the first
-//! alone.
+//! A channel is delayed by work that occurs once (`once`), its own messages up to the one under
+//! study, and the messages of channels above it. Every message of the busy window is examined, not
+//! the first alone.
 
 use punctual_analysis::channel::DelayBound;
 use punctual_analysis::ratio::Ratio;
@@ -10,41 +10,41 @@ use punctual_analysis::{OutOfSteps, Steps};
 use punctual_model::channel::SendCosts;
 use punctual_model::{Duration, Service};
 
-/// What also uses the sender's processor and goes before everything of the sender: a CPU
-/// reservation, a more urgent task. In any window of length `w` it runs for at most
-/// `⌈(w + jitter) / period⌉·work`.
+/// Other work that uses the sender's processor and goes before everything of the sender: a CPU
+/// reservation, a more urgent task. In any window of length `w` it runs for at most `⌈(w + jitter)
+/// / period⌉·work`.
 ///
-/// A budget X every Y, used whenever its owner likes, has the jitter Y − X: it may be used at the end
-/// of one period and at the beginning of the next.
+/// A budget X every Y, used whenever its owner likes, has the jitter Y − X: it may be used at the
+/// end of one period and at the beginning of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interference {
-    /// Its processor time at a time, with what it costs the sender to be left and taken up again
-    /// (switches, cold caches).
+    /// Its processor time for one occurrence, including the cost to the sender of being interrupted
+    /// and resumed (switches, cold caches).
     pub work: Service,
-    /// How often; zero is as often as it likes, and then nothing can be promised.
+    /// Its period. Zero means unlimited, and then nothing can be promised.
     pub period: Duration,
-    /// How much later one may come, and the next not.
+    /// The largest delay of one occurrence, while the next is not delayed.
     pub jitter: Duration,
 }
 
-/// What a bound may rely on beyond the description of the sender, whose costs no step exceeds. By
-/// default a step may take any less, and nobody is above.
+/// Assumptions of a bound beyond the description of the sender, whose costs no step exceeds. By
+/// default a step may take any less, and nothing has a higher priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumed<'a> {
-    /// What each step takes at least. Nothing where only the worst costs were measured; in the model
-    /// of real-time channels the sender's own costs, which are exact there. What exceeds the
-    /// sender's costs counts as these.
+    /// The least cost of each step: zero where only the worst costs were measured; in the model of
+    /// real-time channels the sender's own costs, which are exact there. Values above the sender's
+    /// costs count as these.
     ///
     /// Only O2 relies on it, and is promised too much where it is not true: a block that is made
-    /// *faster* than a packet is sent delays the next packet by a whole block of somebody else.
+    /// *faster* than a packet is sent delays the next packet by a whole block of another channel.
     pub least: SendCosts,
-    /// What goes before all of the sender.
+    /// Work that goes before all of the sender.
     pub interference: &'a [Interference],
 }
 
 impl Assumed<'_> {
-    /// Assumes that each step takes at least `ppm` parts per million of its cost, rounded down, with
-    /// nobody above.
+    /// Assumes that each step takes at least `ppm` parts per million of its cost, rounded down,
+    /// with nothing of higher priority.
     pub fn at_least(ppm: u32, of: SendCosts) -> Self {
         let part = |most: Service| {
             let nanos = u128::from(most.as_nanos()) * u128::from(ppm) / 1_000_000;
@@ -70,32 +70,32 @@ pub(crate) struct Interrupting {
 }
 
 impl Interrupting {
-    /// In a half-open window; `None` beyond 64 bits.
+    /// Returns the work in a half-open window, or `None` beyond 64 bits.
     pub(crate) fn in_window(self, window: u64) -> Option<u64> {
         window.checked_add(self.jitter)?.div_ceil(self.period).checked_mul(self.work)
     }
 }
 
-/// Work that comes again: at most `work` every `period`.
+/// Recurring work: at most `work` every `period`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recurring {
     pub(crate) work: u64,
     pub(crate) period: u64,
 }
 
-/// What delays one channel, in nanoseconds.
+/// The delays of one channel, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Window<'a> {
-    /// What is there once.
+    /// The delay that occurs once.
     pub(crate) once: u64,
     /// A message of the channel itself; `work` includes `tail`.
     pub(crate) own: Recurring,
-    /// The end of a message that nothing delays any more once it began. With it, what arrives at
+    /// The end of a message that nothing delays any more once it has begun. Work that arrives at
     /// the instant when it begins still goes first.
     pub(crate) tail: u64,
     /// Messages of the channels above.
     pub(crate) above: &'a [Recurring],
-    /// What goes before all channels, until `tail` begins.
+    /// Work that goes before all channels, until `tail` begins.
     pub(crate) interference: &'a [Interrupting],
 }
 
@@ -110,7 +110,8 @@ impl Window<'_> {
         }
     }
 
-    /// The longest busy window; `None` if it has no end or is not found within the steps.
+    /// Returns the longest busy window, or `None` if it has no end or is not found within the
+    /// steps.
     pub(crate) fn longest(&self, steps: &mut Steps) -> Option<u64> {
         if self.has_no_end() { None } else { self.busy_window(steps).ok() }
     }
@@ -141,8 +142,8 @@ impl Window<'_> {
         Ok(worst)
     }
 
-    /// The least `w = once + Σ ⌈w / T⌉·C` over the channel and all above it: no busy window is
-    /// longer.
+    /// Returns the least `w = once + Σ ⌈w / T⌉·C` over the channel and all above it: no busy window
+    /// is longer.
     fn busy_window(&self, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         let mut window = self.once.max(1);
         loop {
@@ -156,7 +157,7 @@ impl Window<'_> {
         }
     }
 
-    /// The least `z = fixed + Σ above`, not below `from`.
+    /// Returns the least `z = fixed + Σ above`, not below `from`.
     fn begin(&self, fixed: u64, from: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         let mut window = fixed.max(from);
         loop {

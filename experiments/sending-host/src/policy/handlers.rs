@@ -1,4 +1,4 @@
-//! Who makes packets next: handlers with cooperative preemption.
+//! Selects the handler that makes packets next, with cooperative preemption.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -7,12 +7,12 @@ use punctual_model::channel::Channel;
 use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::queues::{Class, Full, ServiceOrder, ThreeQueues};
 
-/// The handlers of a sending host: one for each channel, and so many for best effort. They are
+/// The handlers of a sending host: one for each channel, and some more for best effort. They are
 /// numbered: channels as in the slice given, the most urgent first, then best effort.
 ///
 /// A handler makes the packets of its messages in order. After P packets (real-time channels,
-/// §3.1.1) and at the end of each message it yields, and [`next`](Self::next) decides again. Those of
-/// best effort take turns: one that yields goes behind the others.
+/// §3.1.1) and at the end of each message it yields, and [`next`](Self::next) decides again. Those
+/// of best effort take turns: one that yields goes behind the others.
 ///
 /// Call order: [`next`](Self::next), then [`made`](Self::made) after each packet until it yields;
 /// [`arrive`](Self::arrive) at any time.
@@ -28,7 +28,7 @@ pub struct Handlers<M> {
 
 #[derive(Clone, Debug)]
 struct Handler<M> {
-    /// Its rank and delay bound; `None`: best effort.
+    /// Its rank and delay bound, or `None` for best effort.
     channel: Option<(Rank, Duration)>,
     messages: VecDeque<(Instant, M)>,
     room: usize,
@@ -40,36 +40,37 @@ struct Running {
     left: u32,
 }
 
-/// What the processor does next.
+/// The next activity of the processor.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// This handler makes a packet of its first message.
     Run(u32),
-    /// Nothing to make before `until`, unless something arrives ([`Instant::MAX`]: never).
+    /// Nothing is to be made before `until`, unless something arrives ([`Instant::MAX`] means
+    /// never).
     Idle {
         /// When the first early message becomes current.
         until: Instant,
     },
 }
 
-/// What the handler does after a packet.
+/// The next step of the handler after a packet.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YieldPoint<M> {
-    /// It makes the next one.
+    /// It makes the next packet.
     Continue,
-    /// It yields: the message goes on later.
+    /// It yields, and the message goes on later.
     Yield,
-    /// It yields: that was the message's last packet.
+    /// It yields, because that was the message's last packet.
     Complete(M),
 }
 
 impl<M> Handlers<M> {
-    /// Handlers of `channels`, the most urgent first, with room for so many messages that wait in
-    /// each, and of `best_effort` more with room for one message.
+    /// Makes handlers of `channels`, the most urgent first, with room for this many waiting
+    /// messages in each, and of `best_effort` more with room for one message.
     ///
-    /// `packets_per_block` is P; a zero counts as one, for a handler must get on.
+    /// `packets_per_block` is P; a zero counts as one, because a handler must make progress.
     pub fn new(
         order: ServiceOrder,
         packets_per_block: u32,
@@ -96,11 +97,12 @@ impl<M> Handlers<M> {
         }
     }
 
-    /// A message for `handler`, to be served from `logical` on: for a channel its logical arrival,
-    /// as its [`Shaper`](super::Shaper) said, never before that of the message before it.
+    /// Adds a message for `handler`, to be served from `logical` on: for a channel its logical
+    /// arrival, as its [`Shaper`](super::Shaper) returned it, never before that of the message
+    /// before it.
     ///
     /// # Panics
-    /// If there is no such handler.
+    /// Panics if there is no such handler.
     pub fn arrive(
         &mut self,
         now: Instant,
@@ -120,7 +122,7 @@ impl<M> Handlers<M> {
         Ok(())
     }
 
-    /// Who runs, decided at `now`: at a yield, or when the processor has nothing to do.
+    /// Returns the handler that runs, decided at `now`: at a yield, or when the processor is idle.
     pub fn next(&mut self, now: Instant) -> Next {
         debug_assert!(self.running.is_none(), "the running handler has not yielded");
         match self.waiting.pop(now) {
@@ -132,12 +134,12 @@ impl<M> Handlers<M> {
         }
     }
 
-    /// The message whose packets `handler` makes.
+    /// Returns the message whose packets `handler` makes.
     pub fn message_mut(&mut self, handler: u32) -> Option<&mut M> {
         self.handlers[handler as usize].messages.front_mut().map(|(_, message)| message)
     }
 
-    /// What a packet of `handler`'s first message is to the link.
+    /// Returns the class of a packet of `handler`'s first message on the link.
     pub fn class(&self, handler: u32) -> Class {
         let Handler { channel, messages, .. } = &self.handlers[handler as usize];
         match (channel, messages.front()) {
@@ -148,7 +150,7 @@ impl<M> Handlers<M> {
         }
     }
 
-    /// The running handler has made a packet, at `now`; `is_last` of its message.
+    /// Records that the running handler has made a packet, at `now`; `is_last` of its message.
     pub fn made(&mut self, now: Instant, is_last: bool) -> YieldPoint<M> {
         let Some(running) = &mut self.running else {
             debug_assert!(false, "nobody runs");

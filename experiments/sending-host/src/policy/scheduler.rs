@@ -1,11 +1,11 @@
-//! Which packet leaves next, and when that is decided.
+//! Selects the packet that leaves next, and the time of the decision.
 
 use punctual_model::Instant;
 use punctual_model::channel::LinkScheduling;
 use punctual_policy::queues::{Class, Full, ThreeQueues};
 
 /// The link scheduler of one link (real-time channels, §3.1.2): one packet at a time, the most
-/// urgent that waits, never interrupted.
+/// urgent waiting one, never interrupted.
 #[derive(Clone, Debug)]
 pub struct LinkScheduler<P> {
     option: LinkScheduling,
@@ -13,7 +13,7 @@ pub struct LinkScheduler<P> {
     busy: bool,
 }
 
-/// Where the sender's code has come to.
+/// The position of the sender's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// A handler has just made a packet and goes on.
@@ -25,19 +25,19 @@ pub enum Point {
 }
 
 impl<P> LinkScheduler<P> {
-    /// A free link without packets; room as for [`ThreeQueues::new`].
+    /// Makes a free link without packets; room as for [`ThreeQueues::new`].
     pub fn new(option: LinkScheduling, real_time_room: usize, best_effort_room: usize) -> Self {
         Self { option, queues: ThreeQueues::new(real_time_room, best_effort_room), busy: false }
     }
 
-    /// A packet waits from `now` on.
+    /// Adds a packet that waits from `now` on.
     pub fn ready(&mut self, now: Instant, class: Class, packet: P) -> Result<(), Full<P>> {
         self.queues.push(now, class, packet)
     }
 
-    /// Whether a packet has to be started here and now: O1 decides where packets are made and in
-    /// the completion interrupt, O2 where the processor is free to run its thread. The caller starts
-    /// the packet; until [`completed`](Self::completed) there is no other.
+    /// Returns the packet to start here and now, if any: O1 decides where packets are made and in
+    /// the completion interrupt, O2 where the processor is free to run its thread. The caller
+    /// starts the packet; until [`completed`](Self::completed) there is no other.
     #[must_use]
     pub fn pick(&mut self, now: Instant, at: Point) -> Option<P> {
         let here = match self.option {
@@ -52,12 +52,12 @@ impl<P> LinkScheduler<P> {
         packet
     }
 
-    /// The packet last picked has left, or was not sent after all.
+    /// Records that the packet last picked has left, or was not sent after all.
     pub fn completed(&mut self) {
         self.busy = false;
     }
 
-    /// Whether a packet is being started or sent.
+    /// Returns whether a packet is being started or sent.
     pub fn is_busy(&self) -> bool {
         self.busy
     }

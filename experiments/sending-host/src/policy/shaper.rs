@@ -1,4 +1,4 @@
-//! The entrance of a channel: logical arrivals.
+//! The regulator of a channel: logical arrivals.
 
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
@@ -10,36 +10,39 @@ use punctual_sim::egress::sink::NotAccepted;
 /// ℓ(m_0) = t_0,  ℓ(m_i) = max(ℓ(m_{i−1}) + I_min, t_i)
 /// ```
 ///
-/// Whatever its source does, what comes out is conforming: logical arrivals are `I_min` apart,
-/// sizes are as declared. A message occupies its room until its last packet has left.
+/// Its output conforms, whatever its source does: logical arrivals are `I_min` apart, sizes are as
+/// declared. A message occupies its room until its last packet has left.
 #[derive(Clone, Debug)]
 pub struct Shaper {
     traffic: LinearBounded,
-    /// `(B_max − 1)·I_min`: how early a message of a conforming source may be.
+    /// `(B_max − 1)·I_min`: the largest earliness of a message of a conforming source.
     most_early: Duration,
     next: Instant,
     room: u32,
     inside: u32,
 }
 
-/// A message that was let in.
+/// An accepted message.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it counts as arrived; the bounds count from here. May lie in the future.
+    /// The time at which the message counts as arrived, from which the bounds count. It may lie in
+    /// the future.
     pub logical: Instant,
-    /// Whether the source kept its word. If not the message is held longer, and harms nobody.
+    /// Whether the source conformed. If not, the message is held longer, and harms no other
+    /// channel.
     pub conforming: bool,
 }
 
 impl Shaper {
-    /// For a channel of this `traffic`, with room for so many messages that have not left.
+    /// Makes the regulator of a channel of this `traffic`, with room for this many messages that
+    /// have not left.
     pub fn new(traffic: LinearBounded, room: u32) -> Self {
         let most_early = traffic.jitter().unwrap_or(Duration::MAX);
         Self { traffic, most_early, next: Instant::ZERO, room, inside: 0 }
     }
 
-    /// A message of `bytes` came from the source at `now`; `now` never goes back.
+    /// Accepts a message of `bytes` from the source at `now`, or refuses it; `now` never goes back.
     ///
     /// At the end of time logical arrivals stand still.
     pub fn arrive(&mut self, now: Instant, bytes: u32) -> Result<Arrival, NotAccepted> {
@@ -55,13 +58,13 @@ impl Shaper {
         Ok(Arrival { logical, conforming: logical.saturating_since(now) <= self.most_early })
     }
 
-    /// The last packet of a message has left.
+    /// Records that the last packet of a message has left.
     pub fn sent(&mut self) {
         debug_assert!(self.inside > 0, "more messages left than came in");
         self.inside = self.inside.saturating_sub(1);
     }
 
-    /// Messages let in that have not left.
+    /// Returns the number of accepted messages that have not left.
     pub fn inside(&self) -> u32 {
         self.inside
     }
@@ -90,7 +93,7 @@ mod tests {
             .map(|a| (a.logical.as_nanos(), a.conforming))
             .collect();
         assert_eq!(seen, [(7, true), (17, true), (27, true), (37, false), (47, false)]);
-        // Later than it had to be: the spacing counts from there.
+        // Later than necessary: the spacing counts from there.
         assert_eq!(shaper.arrive(ns(100), 5).expect("room").logical, ns(100));
         assert_eq!(shaper.arrive(ns(101), 5).expect("room").logical, ns(110));
     }

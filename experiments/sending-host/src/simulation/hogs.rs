@@ -1,4 +1,4 @@
-//! What else uses the processor, and goes before all of the sender.
+//! Other work that uses the processor and goes before all of the sender.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use punctual_model::{Duration, Instant, Service};
 
 use super::sources::{Hog, HogPattern};
 
-/// All hogs, and who comes next.
+/// All hogs, and the times of their next occurrences.
 pub(super) struct Hogs {
     states: Vec<State>,
     next: Instant,
@@ -16,9 +16,9 @@ pub(super) struct Hogs {
 struct State {
     hog: Hog,
     next: Instant,
-    /// How often it came.
+    /// The number of occurrences.
     times: u64,
-    /// When one that chases starts may come again.
+    /// The earliest next occurrence of a hog that waits for packet starts.
     allowed_from: Instant,
 }
 
@@ -30,12 +30,13 @@ impl Hogs {
         hogs
     }
 
-    /// When the next one comes.
+    /// Returns the time of the next occurrence.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
 
-    /// The work of one that has come by `now`. Each is taken once: ask until nobody is left.
+    /// Returns the work of a hog that has occurred by `now`. Each is returned once: call until
+    /// `None`.
     pub(super) fn take(&mut self, now: Instant) -> Option<Service> {
         let state = self.states.iter_mut().find(|state| state.next <= now)?;
         state.advance(now);
@@ -44,7 +45,7 @@ impl Hogs {
         Some(work)
     }
 
-    /// A packet goes on the link: those that wait for it come.
+    /// Records that a packet goes on the link: hogs that wait for it occur.
     pub(super) fn packet_starts(&mut self, now: Instant) {
         for state in &mut self.states {
             if state.hog.pattern == HogPattern::AtStarts && state.allowed_from <= now {

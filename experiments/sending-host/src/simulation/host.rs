@@ -1,4 +1,4 @@
-//! The events of a sending host: here its state, the order of events, and what comes from outside.
+//! The events of a sending host: here its state, the order of events, and input from outside.
 
 mod processor;
 mod transmission;
@@ -17,7 +17,7 @@ use super::refills::Refills;
 use super::sink::{Occupant, Sink, Totals};
 use crate::policy::{Handlers, LinkScheduler, Point, Shaper};
 
-/// What the processor is busy with.
+/// The current activity of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Idle,
@@ -66,13 +66,13 @@ pub(super) struct Host<'a, S, C, K> {
     piece_cost: Service,
     /// When the first early message becomes current, if the processor is idle.
     wake: Instant,
-    /// Who ran last; the link thread has the number after all handlers.
+    /// The handler that ran last; the link thread has the number after all handlers.
     last: u32,
     starting: Option<Packet>,
     starting_end: Instant,
     sending: Option<Packet>,
     sending_end: Instant,
-    /// Until then hogs run.
+    /// When the hogs' work ends.
     hogs_end: Instant,
     totals: Totals,
 }
@@ -83,7 +83,7 @@ where
     C: Costs,
     K: Sink,
 {
-    /// A host at rest; `setup` was checked.
+    /// Makes a host at rest; `setup` was checked.
     pub(super) fn new(setup: &'a Setup<'a>, sources: Vec<S>, costs: C, sink: &'a mut K) -> Self {
         let (channels, cut) = (setup.channels, setup.sender.packetisation);
         let refills = Refills::new(setup.backlogs, cut);
@@ -155,7 +155,7 @@ where
                 self.sink.occupied(by, self.now, next);
             }
             self.now = next;
-            // The order at one instant: hogs, then what ends, then what comes.
+            // The order at one instant: hogs, then ends, then arrivals.
             if self.hogs.next() <= next {
                 self.hogs_come();
             } else if self.starting_end <= next {
@@ -180,7 +180,7 @@ where
         }
     }
 
-    /// Who has the processor from now on.
+    /// Returns the occupant of the processor from now on.
     fn occupant(&self) -> Option<Occupant> {
         match self.piece {
             _ if self.hogged() => Some(Occupant::Hogs),
@@ -202,7 +202,7 @@ where
         (self.shapers.len() + self.refills.len()) as u32
     }
 
-    /// The channel of this handler; `None`: best effort.
+    /// Returns the channel of this handler, or `None` for best effort.
     fn channel(&self, handler: u32) -> Option<usize> {
         Some(handler as usize).filter(|&channel| channel < self.shapers.len())
     }
@@ -236,7 +236,7 @@ where
         self.dispatch();
     }
 
-    /// Best-effort messages that are due come, where there is room.
+    /// Takes in the due best-effort messages, where there is room.
     fn refill(&mut self) {
         while let Some((sender, bytes)) = self.refills.take(self.now) {
             let came = self.now;
@@ -248,14 +248,14 @@ where
         }
     }
 
-    /// The processor is taken away from all of the sender.
+    /// Takes the processor away from all of the sender.
     fn hogs_come(&mut self) {
         while let Some(work) = self.hogs.take(self.now) {
             self.totals.hogs = self.totals.hogs.saturating_add(work);
             let work = work.at_full_speed();
             let from = if self.hogged() { self.hogs_end } else { self.now };
             self.hogs_end = from.saturating_add(work);
-            // What ends now has ended; the rest is delayed. Never stays never.
+            // A piece that ends now has ended; the others are delayed. Never stays never.
             for end in [&mut self.piece_end, &mut self.starting_end] {
                 if *end > self.now {
                     *end = end.saturating_add(work);

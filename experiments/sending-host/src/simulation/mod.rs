@@ -1,9 +1,10 @@
-//! A sending host in virtual time: the policies of [`crate::policy`], turned with the costs
-//! of a [`Sender`](punctual_model::channel::Sender).
+//! Simulates a sending host in virtual time: drives the policies of [`crate::policy`] with the
+//! costs of a [`Sender`](punctual_model::channel::Sender).
 //!
-//! Reading order: [`Setup`] and [`run`], [`sources`] (what is sent without a promise, and what else uses
-//! the processor; who sends on channels: [`punctual_sim::egress::sources`]), [`sink`] (what comes out), `host` (the events), `refills` and `hogs` (what best-effort
-//! senders and the hogs do next).
+//! Reading order: [`Setup`] and [`run`], [`sources`] (traffic without a promise, and other work on
+//! the processor; the sources of channels are in [`punctual_sim::egress::sources`]), [`sink`] (the
+//! output), `host` (the events), `refills` and `hogs` (the next steps of best-effort senders and
+//! hogs).
 //!
 //! # The model
 //! That of `docs/channel-bounds.md`, A1 to A7, and of real-time channels, §3: a handler makes
@@ -35,7 +36,7 @@ use sink::{Sink, Totals};
 /// O(log channels) each.
 ///
 /// # Panics
-/// If [`Setup::check`] says why it cannot be run.
+/// Panics if [`Setup::check`] fails.
 pub fn run<S, C, K>(
     setup: &Setup<'_>,
     sources: Vec<S>,

@@ -7,7 +7,8 @@ use punctual_model::channel::Packetisation;
 
 use super::sources::Backlog;
 
-/// All best-effort senders, and when the next message comes. They are numbered as their backlogs.
+/// All best-effort senders, and the times of their next messages. They are numbered as their
+/// backlogs.
 pub(super) struct Refills {
     states: Vec<State>,
     next: Instant,
@@ -16,7 +17,7 @@ pub(super) struct Refills {
 #[derive(Clone, Copy, Debug)]
 struct State {
     backlog: Backlog,
-    /// Of each of its messages.
+    /// The packets of each of its messages.
     packets: u32,
     inside: u32,
     /// When the next message comes, if there is room then; never while one is being made.
@@ -38,18 +39,18 @@ impl Refills {
         self.states.len()
     }
 
-    /// How many packets may be inside.
+    /// Returns how many packets may be inside.
     pub(super) fn room(&self) -> usize {
         self.states.iter().map(|state| state.backlog.room as usize).sum()
     }
 
-    /// When the next message comes, if no packet leaves before.
+    /// Returns when the next message comes, if no packet leaves before.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
 
-    /// A message that has come by `now`: its sender and its bytes. Each is taken once: ask until
-    /// none is left.
+    /// Returns a message that has come by `now`: its sender and its bytes. Each is returned once:
+    /// call until `None`.
     pub(super) fn take(&mut self, now: Instant) -> Option<(usize, u32)> {
         let at = self.states.iter().position(|state| state.next <= now && state.has_room())?;
         let state = &mut self.states[at];
@@ -60,14 +61,14 @@ impl Refills {
         Some((at, bytes))
     }
 
-    /// The last packet of the sender's message was made at `now`.
+    /// Records that the last packet of the sender's message was made at `now`.
     pub(super) fn made(&mut self, sender: usize, now: Instant) {
         let state = &mut self.states[sender];
         state.next = now.saturating_add(state.backlog.pause);
         self.find_next();
     }
 
-    /// A packet of the sender has left.
+    /// Records that a packet of the sender has left.
     pub(super) fn left(&mut self, sender: usize) {
         self.states[sender].inside -= 1;
         self.find_next();

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The parameters of a simulation.
 
 use punctual_model::channel::{Channel, Sender};
 use punctual_policy::queues::ServiceOrder;
@@ -6,36 +6,36 @@ use thiserror::Error;
 
 use super::sources::{Backlog, Hog};
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The host. Its [`best_effort`](Sender::best_effort) is a promise that admission uses; what is
-    /// sent is in `backlogs`.
+    /// The host. Its [`best_effort`](Sender::best_effort) is a promise that admission uses; the
+    /// actual traffic is in `backlogs`.
     pub sender: &'a Sender,
     /// The channels, the most urgent first.
     pub channels: &'a [Channel],
     /// By rank or by deadline.
     pub order: ServiceOrder,
-    /// Messages of one channel that have come and not left, at most; what is beyond is refused.
+    /// The most messages of one channel that have come and not left; further ones are refused.
     pub room: u32,
-    /// What is sent without a promise.
+    /// The traffic without a promise.
     pub backlogs: &'a [Backlog],
-    /// What else uses the processor, and goes before all of the above.
+    /// Other work that uses the processor, and goes before all of the above.
     pub hogs: &'a [Hog],
 }
 
-/// Why a [`Setup`] cannot be simulated.
+/// The reason why a [`Setup`] cannot be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SetupError {
-    /// Each channel has one source.
+    /// The number of sources differs from the number of channels.
     #[error("there are {sources} sources for {channels} channels")]
     Sources {
-        /// How many there are.
+        /// The number of sources.
         sources: usize,
-        /// How many there should be.
+        /// The number of channels.
         channels: usize,
     },
-    /// A message has at least one byte.
+    /// A message has no bytes.
     #[error("messages of backlog {backlog} are empty")]
     EmptyMessages {
         /// Its position.
@@ -46,12 +46,12 @@ pub enum SetupError {
     NoRoom {
         /// Its position.
         backlog: usize,
-        /// Of a message.
+        /// The packets of a message.
         packets: u32,
         /// The room given.
         room: u32,
     },
-    /// It would come without end at one instant.
+    /// The hog would occur without end at one instant.
     #[error("hog {hog} has no period")]
     NoPeriod {
         /// Its position.
@@ -60,7 +60,7 @@ pub enum SetupError {
 }
 
 impl Setup<'_> {
-    /// Whether it can be simulated with so many sources.
+    /// Returns whether it can be simulated with this many sources.
     pub fn check(&self, sources: usize) -> Result<(), SetupError> {
         let channels = self.channels.len();
         if sources != channels {

@@ -1,4 +1,4 @@
-//! What is sent without a promise, and what else uses the processor.
+//! Traffic without a promise, and other work on the processor.
 
 use punctual_model::{Duration, Instant, Service};
 
@@ -9,36 +9,37 @@ pub struct Backlog {
     pub bytes: u32,
     /// When the first comes.
     pub first: Instant,
-    /// After the last packet of one is made, until the next comes.
+    /// The time from the last packet of one message being made until the next message comes.
     pub pause: Duration,
-    /// A message comes only if so many packets, its own included, have not left: at least as
-    /// many as a message has.
+    /// A message comes only if at most this many packets, its own included, have not left: at least
+    /// as many as a message has.
     pub room: u32,
 }
 
-/// What runs before everything of the sender: `work` in every `period`.
+/// Work that runs before everything of the sender: `work` in every `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hog {
-    /// Its processor time at a time.
+    /// Its processor time for one occurrence.
     pub work: Service,
-    /// From one to the next, not zero.
+    /// The time from one to the next, not zero.
     pub period: Duration,
-    /// When.
+    /// The times of its occurrences.
     pub pattern: HogPattern,
 }
 
-/// When a hog wants the processor.
+/// The pattern of a hog's occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HogPattern {
-    /// At `first`, then every period; but what would come before `first + late` comes then. With
-    /// `late = period − work`, a budget used as late as possible and then as early as possible.
+    /// At `first`, then every period; but occurrences before `first + late` are delayed to then.
+    /// With `late = period − work`, a budget used as late as possible and then as early as
+    /// possible.
     Periodic {
-        /// Where the periods begin.
+        /// The beginning of the periods.
         first: Instant,
-        /// How late the first ones are.
+        /// The delay of the first occurrences.
         late: Duration,
     },
-    /// Whenever a packet goes on the link and the last time is at least a period ago: so that the
-    /// link becomes free while nobody can serve it.
+    /// Whenever a packet goes on the link and the last time is at least a period ago, so that the
+    /// link becomes free while nothing can serve it.
     AtStarts,
 }

@@ -1,4 +1,4 @@
-//! Three packets of two channels, every instant worked out by hand, in nanoseconds.
+//! Three packets of two channels, with every instant worked out by hand, in nanoseconds.
 
 use alloc::format;
 use alloc::vec;
@@ -17,8 +17,9 @@ use super::sink::{Occupant, Sink, Totals};
 use super::sources::{Backlog, Hog, HogPattern};
 use super::{Setup, SetupError, run};
 
-/// A change of handler takes 3, the first packet of a message 10, others 7, link scheduling 4, and
-/// a packet is on the link for 5 and 1 a byte. Packets of 10 bytes, a yield after each.
+/// Returns a sender in which a change of handler takes 3, the first packet of a message 10, others
+/// 7, link scheduling 4, and a packet is on the link for 5 and 1 a byte. Packets have 10 bytes, and
+/// handlers yield after each.
 fn sender(link_scheduling: LinkScheduling) -> Sender {
     Sender {
         link: Link::new(Duration::from_nanos(5), 1).expect("valid"),
@@ -43,13 +44,14 @@ fn channels() -> Vec<Channel> {
     vec![channel("urgent", 10), channel("other", 15)]
 }
 
-/// The urgent channel's message of one packet comes at 20, the other's of 10 and 5 bytes at 0.
+/// Returns sources in which the urgent channel's message of one packet comes at 20, the other's of
+/// 10 and 5 bytes at 0.
 fn sources() -> Vec<vec::IntoIter<Message>> {
     let one = |at, bytes| vec![Message { at: Instant::from_nanos(at), bytes }].into_iter();
     vec![one(20, 10), one(0, 15)]
 }
 
-/// Joins adjoining stretches of one occupant.
+/// A sink that joins adjoining stretches of one occupant.
 #[derive(Default)]
 struct Watch {
     occupied: Vec<(Occupant, u64, u64)>,
@@ -89,7 +91,7 @@ fn watch(sender: &Sender, hogs: &[Hog], until: u64) -> (Watch, Totals) {
     (watch, totals)
 }
 
-/// The instants at which each count changes, found by ending a run after each instant: when
+/// Returns the instants at which each count changes, found by ending a run after each instant: when
 /// packets were made, and when they had left.
 fn made_and_left(sender: &Sender, hogs: &[Hog], end: u64) -> (Vec<u64>, Vec<u64>) {
     let totals: Vec<Totals> = (0..=end + 1).map(|until| watch(sender, hogs, until).1).collect();
@@ -103,8 +105,8 @@ fn made_and_left(sender: &Sender, hogs: &[Hog], end: u64) -> (Vec<u64>, Vec<u64>
 use Occupant::{Channels, Hogs, Link as Scheduler};
 
 /// 0 change, 3 first packet; 13 to the link, 17 on it. 17 second packet, made at 24: the link is
-/// busy. 24 change to the urgent one, 27 its packet. 32 the link is free, and the second packet is
-/// all that waits; 36 on the link. The interrupt of 4 delays the urgent packet: made at 41. 46 the
+/// busy. 24 change to the urgent handler, 27 its packet. 32 the link is free, and only the second
+/// packet waits; 36 on the link. The interrupt of 4 delays the urgent packet: made at 41. 46 the
 /// link is free, 50 on it, until 65.
 #[test]
 fn o1_by_hand() {
@@ -136,9 +138,9 @@ fn o1_by_hand() {
 
 /// 0 change, 3 first packet, 13 change to the thread, 16 link scheduling; 20 on the link, until 35.
 /// The yield at 20 does not see the message that comes then: 20 change back, 23 second packet, made
-/// at 30. The link is busy: 30 change to the urgent one, 33 its packet. 35 the link is free, and
-/// nobody yields. 43 change to the thread, which takes the urgent packet; 50 on the link, until 65.
-/// 65 the thread ran last: link scheduling without a change; 69 on the link, until 79.
+/// at 30. The link is busy: 30 change to the urgent handler, 33 its packet. 35 the link is free,
+/// and no handler yields. 43 change to the thread, which takes the urgent packet; 50 on the link,
+/// until 65. 65 the thread ran last: link scheduling without a change; 69 on the link, until 79.
 #[test]
 fn o2_by_hand() {
     let sender = sender(LinkScheduling::InThread);
@@ -166,9 +168,9 @@ fn o2_by_hand() {
     assert_eq!(totals, expected);
 }
 
-/// As in O1, and the processor is away in [30, 40): the urgent packet is begun at 27 and made at 51;
-/// the link is free at 32, and nobody can serve it before 40; 44 on the link, until 54; 58 on the
-/// link, until 73.
+/// As in O1, but the processor is taken in [30, 40): the urgent packet is begun at 27 and made at
+/// 51; the link is free at 32, and nothing can serve it before 40; 44 on the link, until 54; 58 on
+/// the link, until 73.
 #[test]
 fn a_hog_keeps_the_link_waiting() {
     let pattern = HogPattern::Periodic { first: Instant::from_nanos(30), late: Duration::ZERO };

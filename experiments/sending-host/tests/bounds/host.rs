@@ -1,5 +1,5 @@
-//! A sending host, event by event: what the bounds of `channel` are held against. It shares no
-//! formula with them. Times are nanoseconds, `u64::MAX` is never.
+//! Simulates a sending host event by event, to be compared with the bounds of `channel`. It shares
+//! no formula with them. Times are nanoseconds; `u64::MAX` is never.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,16 +9,16 @@ use punctual_sim::egress::Costs;
 /// A message to be sent: its logical arrival and its bytes.
 pub(crate) type Message = (u64, u32);
 
-/// In which order handlers run and packets leave.
+/// The order in which handlers run and packets leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Rank,
-    /// By arrival and the delay bound of the channel.
+    /// By arrival plus the delay bound of the channel.
     Deadline,
 }
 
-/// What is sent without a promise: messages of so many bytes from `from` on, while fewer than
-/// `room` packets wait, with so long a pause after each.
+/// Traffic without a promise: messages of a fixed size from `from` on, while fewer than `room`
+/// packets wait, with a pause after each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backlog {
     pub(crate) bytes: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Backlog {
     pub(crate) pause: u64,
 }
 
-/// What the processor is busy with.
+/// The current activity of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Idle,
@@ -75,7 +75,7 @@ pub(crate) struct Host<'a, C> {
     now: u64,
     piece: Piece,
     piece_end: u64,
-    /// Who ran last; the link thread has the number after best effort.
+    /// The handler that ran last; the link thread has the number after best effort.
     last: usize,
     /// A packet that is being picked, and when that is done.
     starting: Option<(Packet, u64)>,
@@ -115,7 +115,8 @@ impl<'a, C: Costs> Host<'a, C> {
         }
     }
 
-    /// Runs until every message is sent, at most until `until`: the longest time each channel took.
+    /// Runs until every message is sent, at most until `until`. Returns the longest time of each
+    /// channel.
     pub(crate) fn run(mut self, until: u64) -> Vec<u64> {
         loop {
             let arrival = self.early.iter().filter_map(|q| q.front()).map(|m| m.0).min();
@@ -171,7 +172,7 @@ impl<'a, C: Costs> Host<'a, C> {
         self.dispatch();
     }
 
-    /// The link thread or interrupt has picked a packet: off it goes.
+    /// Puts the packet on the link that the link thread or interrupt has picked.
     fn start(&mut self) {
         let (packet, _) = self.starting.take().expect("was starting");
         self.sending = Some((packet, self.now + packet.time));
@@ -328,7 +329,7 @@ impl<'a, C: Costs> Host<'a, C> {
                 let message = Pending { arrival: self.now, bytes_left: backlog.bytes, made: 0 };
                 self.current[of].push_back(message);
             } else {
-                // Looked at again when a packet has left.
+                // Checked again when a packet has left.
                 self.next_best_effort = u64::MAX;
             }
         }

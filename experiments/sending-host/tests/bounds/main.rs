@@ -1,4 +1,4 @@
-//! Bounds of channels against a host simulated event by event.
+//! Compares bounds of channels with a host simulated event by event.
 
 mod host;
 mod simulation;

@@ -1,4 +1,4 @@
-//! The bounds on channels against a simulated host: `sound` is never exceeded, `paper` is.
+//! Compares the bounds on channels with a simulated host: `sound` is never exceeded, `paper` is.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sending_host::bounds::{Assumed, edf, sound};
 
-/// Parts per million of its cost that a step takes at least where it takes exactly that.
+/// The least cost of a step, in parts per million of its cost, where it takes exactly its cost.
 const EXACT: u32 = 1_000_000;
 
-/// How many systems of each option; more with `CHANNEL_SYSTEMS=20000`.
+/// Returns the number of systems of each option; more with `CHANNEL_SYSTEMS=20000`.
 fn systems() -> u32 {
     std::env::var("CHANNEL_SYSTEMS").ok().and_then(|n| n.parse().ok()).unwrap_or(250)
 }
@@ -47,7 +47,7 @@ fn draw_sender(option: LinkScheduling, rng: &mut ChaCha8Rng) -> Sender {
     }
 }
 
-/// Two to eight channels that keep processor and link busy for 20 to 95 % of the time.
+/// Draws two to eight channels that keep processor and link busy for 20 to 95 % of the time.
 fn draw_channels(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Channel> {
     let count = rng.random_range(2..=8);
     let load = rng.random_range(0.2..0.95);
@@ -82,8 +82,8 @@ fn draw_channels(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Channel> {
     channels
 }
 
-/// Conforming arrivals: together, by drawn phases, one just after another from the least urgent
-/// up, and sporadic.
+/// Draws conforming arrivals: together, by drawn phases, one just after another from the least
+/// urgent up, and sporadic.
 fn draw_messages(channels: &[Channel], rng: &mut ChaCha8Rng) -> (Vec<VecDeque<Message>>, u64) {
     let longest =
         channels.iter().map(|c| c.arrivals().min_inter_arrival().as_nanos()).max().expect("some");
@@ -118,16 +118,16 @@ fn draw_messages(channels: &[Channel], rng: &mut ChaCha8Rng) -> (Vec<VecDeque<Me
     (messages.into_iter().rev().collect(), until + longest * 40)
 }
 
-/// Steps that take their least, their worst, or anything between.
+/// Steps that take their least, their worst, or any time between.
 struct Between {
     least_ppm: u32,
-    /// How often the least.
+    /// The share of steps that take the least.
     least_share: f64,
     rng: ChaCha8Rng,
 }
 
 impl Between {
-    /// The share is drawn too: rarely, mostly, always.
+    /// Draws the share, too: few steps, most, or all.
     fn new(least_ppm: u32, mut rng: ChaCha8Rng) -> Self {
         let least_share = [0.0, 0.1, 0.3, 0.5, 0.9, 1.0][rng.random_range(0..6)];
         Self { least_ppm, least_share, rng }
@@ -146,8 +146,8 @@ impl Costs for Between {
     }
 }
 
-/// The longest times seen over `runs` drawn arrivals, with steps that take at least so much of
-/// their costs.
+/// Returns the longest times observed over `runs` drawn arrivals, with steps that take at least
+/// this part of their costs.
 fn simulate(
     sender: &Sender,
     channels: &[Channel],
@@ -179,12 +179,12 @@ fn simulate(
     worst
 }
 
-/// In nanoseconds, if every channel has a bound.
+/// Returns the bounds in nanoseconds, if every channel has one.
 fn all_of(delays: Vec<DelayBound>) -> Option<Vec<u64>> {
     delays.into_iter().map(|delay| Some(delay.bound()?.as_nanos())).collect()
 }
 
-/// The proven bounds where steps take at least so much of their costs.
+/// Returns the proven bounds where steps take at least this part of their costs.
 fn sound_bounds(sender: &Sender, channels: &[Channel], least_ppm: u32) -> Option<Vec<u64>> {
     let assumed = Assumed::at_least(least_ppm, sender.costs);
     all_of(sound::delays_assuming(sender, channels, assumed, &mut Steps::default()))
@@ -192,7 +192,7 @@ fn sound_bounds(sender: &Sender, channels: &[Channel], least_ppm: u32) -> Option
 
 #[derive(Debug, Default)]
 struct Count {
-    /// Systems in which every channel has both bounds.
+    /// The systems in which every channel has both bounds.
     systems: u32,
     paper_exceeded: u32,
     sound_exceeded: u32,
@@ -265,8 +265,8 @@ fn o2_at_a_tie_the_yield_comes_before_the_link_is_free() {
     assert_eq!(count(LinkScheduling::InThread, 14_924, 1).sound_exceeded, 0);
 }
 
-/// The least costs, in parts per million, at which the bounds fall most: there a block outlasts a
-/// packet by next to nothing.
+/// Returns the least costs, in parts per million, at which the bounds fall most: there a block
+/// barely outlasts a packet.
 fn where_bounds_fall(sender: &Sender, channels: &[Channel]) -> u32 {
     let at = |ppm| {
         let bounds = sound_bounds(sender, channels, ppm);
@@ -285,8 +285,8 @@ fn where_bounds_fall(sender: &Sender, channels: &[Channel]) -> u32 {
     more
 }
 
-/// No bound is exceeded where steps take what they take at least, drawn or just enough to be promised
-/// more. With half of that, what was promised for it is.
+/// No bound is exceeded where steps take at least their least costs, drawn or just enough for a
+/// better promise. With half of that, the promise made for it is exceeded.
 #[test]
 fn o2_with_least_costs_never_exceeds_what_is_proven_for_them() {
     let (mut counted, mut worst, mut relied_on) = (0, 0.0f64, 0);
@@ -355,7 +355,7 @@ fn bounds_never_rise_with_least_costs() {
     assert!(fell > 100, "{fell}");
 }
 
-/// What the deadline-order test admits meets every delay bound when served by deadline.
+/// Channels that the deadline-order test admits meet every delay bound when served by deadline.
 #[test]
 fn deadline_order_keeps_every_delay_bound_it_admits() {
     let mut admitted = 0;
@@ -364,7 +364,7 @@ fn deadline_order_keeps_every_delay_bound_it_admits() {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let sender = draw_sender(option, &mut rng);
             let channels = draw_channels(&sender, &mut rng);
-            // The least costs with which they are admitted, so that nothing is left over.
+            // The least costs with which they are admitted, so that there is no slack.
             let admits = |ppm| {
                 let assumed = Assumed::at_least(ppm, sender.costs);
                 edf::all_in_time_assuming(&sender, &channels, assumed, &mut Steps::default())

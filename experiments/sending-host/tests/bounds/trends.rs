@@ -1,4 +1,5 @@
-//! The trends of real-time channels, §5 (Figures 6 and 7), and what is published of the formulas.
+//! The trends of real-time channels, §5 (Figures 6 and 7), and the published results of the
+//! formulas.
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{DelayBound, paper};
@@ -10,7 +11,7 @@ use sending_host::bounds::{Assumed, admit_channels, sound};
 
 const KB: u32 = 1024;
 
-/// The sender of §5: 50 ns a byte, the costs of the emulated device, a best-effort backlog.
+/// Returns the sender of §5: 50 ns a byte, the costs of the emulated device, a best-effort backlog.
 fn sender(option: LinkScheduling, packet: u32, per_block: u32) -> Sender {
     Sender {
         link: Link::new(Duration::from_micros(40), 50).expect("valid"),
@@ -27,14 +28,14 @@ fn sender(option: LinkScheduling, packet: u32, per_block: u32) -> Sender {
     }
 }
 
-/// `n` channels of 32 KB every 100 ms with a delay bound of 100 ms.
+/// Returns `n` channels of 32 KB every 100 ms with a delay bound of 100 ms.
 fn channels(n: usize) -> Vec<Channel> {
     let period = Duration::from_millis(100);
     let arrivals = LinearBounded::fixed(32 * KB, period, 1).expect("valid");
     vec![Channel::new("a", &arrivals.into(), period).expect("valid"); n]
 }
 
-/// How many channels a test admits.
+/// Returns how many channels a test admits.
 fn admitted(fits: impl Fn(&[Channel], &mut Steps) -> bool) -> usize {
     (1..).find(|&n| !fits(&channels(n), &mut Steps::default())).expect("some number") - 1
 }
@@ -51,7 +52,7 @@ fn by_sound(sender: &Sender) -> usize {
     admitted(|set, steps| within(&sound::delays(sender, set, steps), set))
 }
 
-/// With steps that take at least so many parts per million of their costs.
+/// Returns the same with steps that take at least `ppm` parts per million of their costs.
 fn by_sound_of_least(ppm: u32, sender: &Sender) -> usize {
     let assumed = Assumed::at_least(ppm, sender.costs);
     admitted(|set, steps| within(&sound::delays_assuming(sender, set, assumed, steps), set))
@@ -94,8 +95,8 @@ fn section_5_2_ideal_resources_admit_38_percent_more_at_4_kb() {
     assert_eq!((real, ideal, ideal * 100 / real), (26, 36, 138));
 }
 
-/// A handler that may be faster than the link cannot be counted on to keep it free; in O1 nobody
-/// counts on that.
+/// A handler that may be faster than the link cannot be relied on to keep it free; O1 does not rely
+/// on that.
 #[test]
 fn o2_is_promised_less_where_costs_are_upper_bounds_only() {
     let o1 = sender(LinkScheduling::InInterrupt, 4 * KB, 1);

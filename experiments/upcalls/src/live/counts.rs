@@ -1,9 +1,9 @@
-//! What the kernel counted for the threads of this process.
+//! The kernel's counts for the threads of this process.
 
 use std::fs;
 use std::ops::Sub;
 
-/// Of all threads but the first, which only waits for the end.
+/// The counts of all threads but the first, which only waits for the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// Context switches, voluntary and not (proc_pid_status(5)).
@@ -13,7 +13,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Until now. Threads that ended are not in it.
+    /// Reads the counts until now, without threads that have ended.
     pub(crate) fn read() -> Self {
         let mut counts = Self::default();
         let first = std::process::id().to_string();

@@ -1,4 +1,4 @@
-//! The paper's comparison on this machine: immediate preemption against delayed, live.
+//! Runs the paper's comparison on this machine: immediate preemption against delayed, live.
 
 mod counts;
 mod process;
@@ -20,7 +20,7 @@ use run::Case;
 
 pub(crate) use process::play;
 
-/// How upcalls are scheduled.
+/// The scheduling of upcalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize)]
 pub(crate) enum Mode {
     /// A SCHED_FIFO thread for each upcall, preemptible anywhere
@@ -29,11 +29,11 @@ pub(crate) enum Mode {
     ByItself,
     /// Delayed preemption, the successor lowers its predecessor
     BySuccessor,
-    /// The same, with a turn allowance
+    /// Delayed preemption by the successor, with a turn allowance
     Allowance,
 }
 
-/// When upcalls are released.
+/// The phases of the releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 pub(crate) enum Phases {
     /// Each process at a random instant of the first 90 ms
@@ -57,22 +57,22 @@ pub(crate) struct Args {
     /// Working sets of an upcall in KiB
     #[arg(long, value_delimiter = ',', default_values_t = [64, 256, 1024])]
     footprints: Vec<usize>,
-    /// When upcalls are released
+    /// The phases of the releases
     #[arg(long, value_delimiter = ',', default_values = ["random", "synchronous"])]
     phases: Vec<Phases>,
-    /// What to compare
+    /// The modes to compare
     #[arg(long, value_delimiter = ',', default_values = ["immediate", "by-itself", "by-successor", "allowance"])]
     modes: Vec<Mode>,
     /// PDUs of a batch of eight between two yield points
     #[arg(long, default_value_t = 8)]
     quantum: u32,
-    /// Turn allowance in µs, where a mode has one
+    /// Turn allowance in µs, in modes that have one
     #[arg(long, default_value_t = 2_000)]
     allowance: u64,
-    /// The CPU; the last one if not said
+    /// The CPU; the last one by default
     #[arg(long)]
     cpu: Option<usize>,
-    /// Also look for the highest utilisation without a late job, in this many halvings
+    /// Also search for the highest utilisation without a late job, in this many halvings
     #[arg(long, default_value_t = 0)]
     halvings: u32,
     /// Write each run as a line of JSON and the tables into this directory
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     results: Option<PathBuf>,
 }
 
-/// Runs them all, and prints the tables.
+/// Runs all cases, and prints the tables.
 pub(crate) fn compare(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let allowed = punctual_linux::thread::affinity();
     let cpu = args.cpu.or(allowed.last().copied()).ok_or("no CPU to run on")?;

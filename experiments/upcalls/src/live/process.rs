@@ -18,34 +18,34 @@ use super::work::Work;
 /// A host with other tenants stops the CPU for milliseconds, which is no handler's fault.
 const GRACE: Duration = Duration::from_millis(10);
 
-/// What a process is to do.
+/// The role of a process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Role {
     pub(crate) mode: Mode,
     pub(crate) cpu: usize,
-    /// Nanoseconds of CLOCK_MONOTONIC: the first release, and after the last.
+    /// The first release, and the end of releases, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) start: u64,
     pub(crate) until: u64,
     pub(crate) footprint: usize,
     pub(crate) batch: u32,
     pub(crate) quantum: u32,
     pub(crate) allowance_us: u64,
-    /// Period in µs, cache lines a PDU, nominal time of a PDU in ns.
+    /// The period in µs, cache lines a PDU, nominal time of a PDU in ns.
     pub(crate) upcalls: Vec<(u64, u64, u64)>,
 }
 
-/// What became of an upcall.
+/// The result of an upcall.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) period_us: u64,
     pub(crate) jobs: u64,
-    /// Complete after the end of the period, passed over, or put aside.
+    /// The jobs that completed after the end of the period, or were skipped or contained.
     pub(crate) late: u64,
     /// The longest response time, in parts per million of the period.
     pub(crate) worst_ppm: u64,
 }
 
-/// What became of a process.
+/// The result of a process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) switches: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Report {
     pub(crate) upcalls: Vec<Outcome>,
 }
 
-/// The work of an upcall: it goes over so many lines for each PDU.
+/// The work of an upcall, which passes over a number of lines for each PDU.
 struct Pass {
     work: Work,
     lines: u64,
@@ -77,7 +77,7 @@ impl Outcome {
         Self { period_us, ..Self::default() }
     }
 
-    /// A job of this release is complete.
+    /// Records that a job of this release is complete.
     fn complete(&mut self, release: Instant, at: Instant) {
         let response = at - release;
         let period = self.period_us * 1_000;
@@ -87,8 +87,8 @@ impl Outcome {
         self.worst_ppm = self.worst_ppm.max(ppm);
     }
 
-    /// What the runtime noted of this upcall. Jobs that were passed over or put aside were not in
-    /// time either.
+    /// Counts an event of this upcall from the runtime. Skipped and contained jobs were not in time
+    /// either.
     fn noted(&mut self, event: &Event) {
         match event.kind {
             Kind::Complete => self.complete(event.release, event.at),
@@ -99,7 +99,7 @@ impl Outcome {
     }
 }
 
-/// Plays `role`, and prints what came of it.
+/// Plays `role`, and prints the result.
 pub(crate) fn play(role: &str) -> Result<(), Box<dyn std::error::Error>> {
     let role: Role = serde_json::from_str(role)?;
     punctual_linux::thread::pin_to(role.cpu)?;
@@ -112,7 +112,7 @@ pub(crate) fn play(role: &str) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Sleeps until the middle of things; what the kernel counts from there to the end.
+/// Sleeps until the middle of the run, and returns the kernel's counts from there to the end.
 fn count(role: &Role) -> Counts {
     clock::sleep_until(Instant::from_nanos(role.start) - Duration::from_millis(20));
     let before = Counts::read();
@@ -125,7 +125,7 @@ fn report(counts: Counts, upcalls: impl IntoIterator<Item = Outcome>) -> Report 
     Report { switches, exec_time, upcalls: upcalls.into_iter().collect() }
 }
 
-/// What a programmer would do: a thread an upcall, rate monotonic, preemptible anywhere.
+/// Runs the upcalls without this project: a thread an upcall, rate monotonic, preemptible anywhere.
 fn immediate(role: &Role) -> Result<Report, Box<dyn std::error::Error>> {
     let (start, until) = (Instant::from_nanos(role.start), Instant::from_nanos(role.until));
     let batch = role.batch;
@@ -141,7 +141,7 @@ fn immediate(role: &Role) -> Result<Report, Box<dyn std::error::Error>> {
                 outcome.complete(release, clock::now());
                 release += period;
             }
-            // Alive until it was counted.
+            // Alive until it has been counted.
             clock::sleep_until(until + Duration::from_millis(200));
             Ok::<_, sched::SchedError>(outcome)
         }
@@ -159,7 +159,7 @@ fn immediate(role: &Role) -> Result<Report, Box<dyn std::error::Error>> {
     Ok(report(counts, outcomes))
 }
 
-/// The upcalls of this project.
+/// Runs the upcalls of this project.
 fn delayed(role: &Role) -> Result<Report, Box<dyn std::error::Error>> {
     let allowance = match role.mode {
         Mode::Allowance => Duration::from_micros(role.allowance_us),
@@ -171,7 +171,7 @@ fn delayed(role: &Role) -> Result<Report, Box<dyn std::error::Error>> {
     };
     set_turns(Turns { allowance, lowering });
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).with_grace(GRACE);
-    // A whole run, and nobody looks before its end.
+    // Room for a whole run, because events are not read before its end.
     upcalls = upcalls.with_event_room(1 << 16);
     for upcall in &role.upcalls {
         let (period_us, lines, nominal) = *upcall;

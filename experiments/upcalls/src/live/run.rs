@@ -1,4 +1,4 @@
-//! One run: sixteen processes of six upcalls, from their start to what became of them.
+//! Makes one run: sixteen processes of six upcalls, from their start to their results.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,7 +18,7 @@ const PROCESSES: u64 = 16;
 const PERIODS_US: [u64; 6] = [40_000, 50_000, 60_000, 70_000, 80_000, 90_000];
 const BATCH: u32 = 8;
 
-/// What is compared.
+/// One case of the comparison.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Case {
     pub(crate) mode: Mode,
@@ -26,39 +26,39 @@ pub(crate) struct Case {
     pub(crate) footprint: usize,
     pub(crate) utilisation: f64,
     pub(crate) seed: u64,
-    /// There or back.
+    /// The direction: there or back.
     pub(crate) pass: u32,
 }
 
-/// What is the same for all.
+/// The settings common to all.
 pub(crate) struct Setting {
     cpu: usize,
     length: Duration,
     quantum: u32,
     allowance_us: u64,
-    /// Cache lines a millisecond, for each footprint.
+    /// The cache lines a millisecond, for each footprint.
     speeds: BTreeMap<usize, u64>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     pub(crate) case: Case,
     pub(crate) jobs: u64,
     pub(crate) late: u64,
     pub(crate) switches: u64,
-    /// Nanoseconds used, and those that the same work takes alone.
+    /// The nanoseconds used, and those that the same work takes alone.
     pub(crate) exec_time: u64,
     pub(crate) nominal: u64,
-    /// By period.
+    /// The results of upcalls, by period.
     pub(crate) upcalls: Vec<Outcome>,
-    /// Of all CPUs together.
+    /// The stolen time of all CPUs together.
     pub(crate) stolen_ms: u64,
     pub(crate) length_ms: u64,
 }
 
 impl Setting {
-    /// Measures how fast this machine is, with each working set.
+    /// Measures the speed of this machine, with each working set.
     pub(crate) fn new(
         cpu: usize,
         seconds: f64,
@@ -129,7 +129,7 @@ impl Setting {
     }
 }
 
-/// This program again. It is killed if we end.
+/// Starts this program in a role. The child is killed if this process ends.
 fn spawn(role: &Role) -> Result<Child, Box<dyn std::error::Error>> {
     let mut command = Command::new(env::current_exe()?);
     command.arg("live-process").arg(serde_json::to_string(role)?).stdout(Stdio::piped());
@@ -166,18 +166,18 @@ impl Run {
         Ok(())
     }
 
-    /// Context switches of the upcalls' threads, for each job.
+    /// Returns the context switches of the upcalls' threads, for each job.
     pub(crate) fn switches_a_job(&self) -> f64 {
         self.switches as f64 / self.jobs.max(1) as f64
     }
 
-    /// Processor time over what the same work takes alone.
+    /// Returns the ratio of the processor time to that of the same work alone.
     pub(crate) fn over_nominal(&self) -> f64 {
         self.exec_time as f64 / self.nominal.max(1) as f64
     }
 
-    /// Whether the hypervisor took more than a fiftieth of the time of a CPU: then the run says nothing
-    /// about us. Late jobs are its doing long before.
+    /// Returns whether the hypervisor took more than a fiftieth of the time of a CPU: then the run
+    /// says nothing about Punctual. Far less already causes late jobs.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.stolen_ms * 50 > self.length_ms
     }

@@ -1,16 +1,16 @@
-//! What the runs say together.
+//! Summarises the runs.
 
 use super::run::{Case, Run, Setting};
 use super::{Args, Mode, Phases};
 use crate::table::{Cell, Table};
 
-/// Where the search for the edge begins, and ends at most.
+/// The bounds of the search for the edge.
 const UTILISATIONS: (f64, f64) = (0.5, 0.94);
 
 /// Two-sided 95 % points of Student's distribution, for 1 to 10 degrees of freedom.
 const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
-/// Mean, and half of its 95 % interval; none of a single value.
+/// Returns the mean, and half of its 95 % interval; `None` for a single value.
 fn mean(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -30,7 +30,7 @@ fn with_interval(values: &[f64]) -> Cell {
     }
 }
 
-/// All settings that occur, in their order.
+/// Returns all settings that occur, in their order.
 fn settings(runs: &[Run]) -> Vec<(usize, Phases)> {
     let mut found = Vec::new();
     for run in runs {
@@ -42,7 +42,7 @@ fn settings(runs: &[Run]) -> Vec<(usize, Phases)> {
     found
 }
 
-/// Switches, processor time, and response times, from all undisturbed runs.
+/// Returns switches, processor time, and response times, from all undisturbed runs.
 pub(crate) fn tables(runs: &[Run], modes: &[Mode]) -> Vec<Table> {
     let columns = [
         "KiB",
@@ -68,7 +68,7 @@ pub(crate) fn tables(runs: &[Run], modes: &[Mode]) -> Vec<Table> {
                         && !run.is_disturbed()
                 })
             };
-            // Against the same seed, on the same way.
+            // The run to compare with: the same seed, in the same direction.
             let twin = |run: &Run| {
                 let is_twin = |other: &&Run| {
                     (other.case.seed, other.case.pass) == (run.case.seed, run.case.pass)
@@ -104,7 +104,7 @@ pub(crate) fn tables(runs: &[Run], modes: &[Mode]) -> Vec<Table> {
     vec![switches, worst]
 }
 
-/// The highest utilisation without a late job, by halving.
+/// Finds the highest utilisation without a late job, by bisection.
 pub(crate) fn edges(
     setting: &Setting,
     args: &Args,
@@ -141,7 +141,7 @@ pub(crate) fn edges(
     Ok(table)
 }
 
-/// Up to three tries: what the hypervisor did is not to decide.
+/// Makes up to three attempts, so that disturbances by the hypervisor do not decide.
 fn run_undisturbed(
     setting: &Setting,
     case: &Case,

@@ -1,14 +1,14 @@
-//! Work of a fixed amount, with a working set: the same for each way of scheduling it.
+//! Work of a fixed amount, with a working set: the same for each kind of scheduling.
 
 use std::hint::black_box;
 
 use punctual_linux::clock;
 use punctual_model::Service;
 
-/// Words of a cache line.
+/// The words of a cache line.
 const LINE: usize = 8;
 
-/// What an upcall goes over in each job.
+/// The memory that an upcall passes over in each job.
 #[derive(Debug)]
 pub(crate) struct Work {
     words: Vec<u64>,
@@ -16,13 +16,13 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// With this many bytes.
+    /// Makes work with this many bytes.
     pub(crate) fn new(footprint: usize) -> Self {
         let words = vec![1; (footprint / size_of::<u64>()).max(LINE)];
         Self { words, at: 0 }
     }
 
-    /// Goes over that many cache lines, round and round.
+    /// Passes over this many cache lines, cyclically.
     pub(crate) fn go_over(&mut self, lines: u64) {
         for _ in 0..lines {
             let word = &mut self.words[self.at];
@@ -32,8 +32,8 @@ impl Work {
         black_box(&self.words);
     }
 
-    /// Lines a millisecond of processor time, with nobody else's data in the way: the median of
-    /// eleven tries.
+    /// Measures lines a millisecond of processor time, without other data in the cache: the median
+    /// of eleven attempts.
     pub(crate) fn lines_per_milli(footprint: usize) -> u64 {
         const LINES: u64 = 1_000_000;
         let mut work = Self::new(footprint);

@@ -1,4 +1,4 @@
-//! Random sets by classes of utilisation, and what part of each class a test admits.
+//! Random sets by classes of utilisation, and the part of each class that a test admits.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ pub(super) type Test = (&'static str, fn(&[Task]) -> bool);
 
 /// Tests of the same tasks under the same policy.
 pub(super) struct Family {
-    /// What they are tests of, made from the set that was drawn.
+    /// The tasks under test, made from the set that was drawn.
     pub(super) of: fn(&[Task]) -> Vec<Task>,
     pub(super) tests: &'static [Test],
     pub(super) policy: Policy,
@@ -23,10 +23,11 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// For each column, whether `set` counts in it.
+    /// Returns for each column whether `set` counts in it.
     ///
     /// # Panics
-    /// If a test admits a set that was seen to miss: that would be an error in one of the two.
+    /// Panics if a test admits a set that was observed to miss: that would be an error in one of
+    /// the two.
     fn judge(&self, set: &[Task]) -> impl Iterator<Item = bool> {
         let tasks = (self.of)(set);
         let misses = finds_a_miss(self.policy, &tasks);
@@ -42,11 +43,11 @@ impl Family {
     }
 }
 
-/// What is drawn: tasks of this utilisation, in priority order.
+/// Draws tasks of this utilisation, in priority order.
 pub(super) type Drawing = fn(&mut ChaCha8Rng, f64) -> Vec<Task>;
 
-/// `sets` sets for each class of utilisation, the lower edge in hundredths, classes of 0.05; what
-/// part of them counts in each column.
+/// Draws `sets` sets for each class of utilisation, with the lower edge in hundredths and classes
+/// of 0.05. Returns the part of them that counts in each column.
 pub(super) fn table(
     name: &'static str,
     title: &str,
@@ -62,7 +63,8 @@ pub(super) fn table(
     })
 }
 
-/// As [`table`], with any judge of one drawn set: whether it counts, for each column.
+/// Does the same as [`table`] with any judge of one drawn set, which returns for each column
+/// whether it counts.
 pub(super) fn parts(
     name: &'static str,
     title: &str,

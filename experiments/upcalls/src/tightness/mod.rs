@@ -1,7 +1,8 @@
-//! How tight the tests are: what each admits, against what no search found to miss.
+//! Measures how tight the tests are: what each admits, against the sets in which no search found a
+//! miss.
 //!
-//! A miss is a proof that no safe test can admit the set; none found is not a proof that one could. So
-//! what is feasible lies between the exact test and the column "no miss".
+//! A miss is a proof that no safe test can admit the set; if none is found, that is no proof that a
+//! test could. So the feasible part lies between the exact test and the column "no miss".
 //!
 //! `classes` (how sets are counted), `search` (the upper bound), then the tables: here those of a
 //! whole processor, in `supply` those inside a reservation.
@@ -32,14 +33,14 @@ pub(crate) fn tables(sets: u64) -> Vec<Table> {
     ]
 }
 
-/// What one test of one set may use.
+/// The steps that one test of one set may use.
 const STEPS: u64 = 1_000_000;
 
 fn steps() -> Steps {
     Steps::new(STEPS)
 }
 
-/// 2 to 8 tasks by UUniFast with these periods, the shortest first.
+/// Draws 2 to 8 tasks by UUniFast with these periods, the shortest first.
 fn plain(rng: &mut ChaCha8Rng, total: f64, spread: f64) -> Vec<Task> {
     let n = rng.random_range(2..=8);
     let mut tasks: Vec<Task> = shares(rng, n, total)
@@ -62,13 +63,14 @@ fn as_drawn(tasks: &[Task]) -> Vec<Task> {
     tasks.to_vec()
 }
 
-/// Of jobs released at one instant, first in, first out takes that of the first task first: the search
-/// is harder with the earliest deadline last.
+/// Orders the tasks for first in, first out, which runs jobs released at one instant in the order
+/// of tasks: the search is harder with the earliest deadline last.
 fn last_first(tasks: &[Task]) -> Vec<Task> {
     tasks.iter().rev().cloned().collect()
 }
 
-/// With yield points after each quantum and nowhere else, a job ends with what is left of its batch.
+/// Adds last segments: with yield points only after each quantum, a job ends with the rest of its
+/// batch.
 fn with_last_segments(tasks: &[Task]) -> Vec<Task> {
     changed(tasks, |task| {
         let (wcet, quantum) = (task.wcet().as_nanos(), task.quantum().as_nanos());
@@ -110,8 +112,8 @@ fn demand(tasks: &[Task]) -> bool {
     processor_demand(&load(tasks), &mut steps()) == DemandVerdict::Fits
 }
 
-/// The density test of one CPU, `Σ C_i / min(D_i, T_i) ≤ 1`, in floating point: nothing is promised
-/// here. With deadlines at the end of the period it is the utilisation test.
+/// The density test of one CPU, `Σ C_i / min(D_i, T_i) ≤ 1`, in floating point, because nothing is
+/// promised here. With deadlines at the end of the period it is the utilisation test.
 fn density(tasks: &[Task]) -> bool {
     let density = |task: &Task| {
         let within = task.relative_deadline().min(task.min_inter_arrival());

@@ -1,20 +1,20 @@
-//! The upper bound: a set for which no search finds a miss.
+//! Searches for a miss: sets without one are the upper bound.
 
 use punctual_model::{Duration, Policy, Task};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::witness::{Budget, search};
 use punctual_trace::{Event, Kind, Sink};
 
-/// Jobs simulated for one set, at most. All of them released at once, alone and with each blocker,
+/// The most jobs simulated for one set. All of them released at once, alone and with each blocker,
 /// take far fewer; the rest goes into aligned deadlines.
 const BUDGET: Budget = Budget { jobs: 5_000 };
 
-/// Whether there is a schedule of `tasks`, in priority order, in which a job is late.
+/// Returns whether a search finds a schedule of `tasks`, in priority order, in which a job is late.
 pub(super) fn finds_a_miss(policy: Policy, tasks: &[Task]) -> bool {
     search(tasks, &Jobs::of(policy, tasks, 0), BUDGET).is_some()
 }
 
-/// Notes whether any job was late, and nothing else.
+/// A sink that only records whether any job was late.
 pub(super) struct Late {
     relative_deadlines: Vec<Duration>,
     pub(super) any: bool,

@@ -1,9 +1,10 @@
-//! Inside a reservation: what is admitted, and the least budget that is, against the latest supply
-//! that the reservation allows.
+//! Inside a reservation: the sets that are admitted, and the least budget that is, against the
+//! latest supply that the reservation allows.
 //!
-//! Everybody is released when the longest stretch without service begins. A holder to whom X is
-//! promised in *every period* Y waits up to 2(Y − X) then, for the first budget came early and all
-//! others come late; one to whom it is promised in *every window* of length Y only Y − X.
+//! All tasks are released when the longest stretch without service begins. A holder to whom X is
+//! promised in *every period* Y then waits up to 2(Y − X), because the first budget came early and
+//! all others come late; a holder to whom it is promised in *every window* of length Y waits only Y
+//! − X.
 
 use punctual_analysis::Steps;
 use punctual_analysis::supply::bound::{Guarantee, Inside, Supply};
@@ -22,11 +23,11 @@ use super::{STEPS, plain};
 use crate::sets::load;
 use crate::table::{Cell, Table};
 
-/// What one trial of a budget search may use. A budget close to what the tasks need has long busy
-/// windows; one that is not decided counts as too little.
+/// The steps that one step of a budget search may use. A budget close to the tasks' demand has long
+/// busy windows; an undecided one counts as too little.
 const STEPS_A_TRIAL: u64 = 50_000;
 
-/// How long a simulation is, in longest periods.
+/// The length of a simulation, in longest periods.
 const LENGTH: u64 = 10;
 
 const CASES: [(Policy, Guarantee); 4] = [
@@ -47,10 +48,12 @@ const COLUMNS: [&str; 8] = [
     "edf window no miss",
 ];
 
-/// Inside half of the processor, in periods of a third of the shortest period.
+/// Returns the acceptance inside half of the processor, in periods of a third of the shortest
+/// period.
 ///
 /// # Panics
-/// If a test admits a set that was seen to miss: that would be an error in one of the two.
+/// Panics if a test admits a set that was observed to miss: that would be an error in one of the
+/// two.
 pub(super) fn acceptance(sets: u64) -> Table {
     parts(
         "tight-supply",
@@ -79,7 +82,7 @@ pub(super) fn acceptance(sets: u64) -> Table {
     )
 }
 
-/// The least share of the processor, on average.
+/// Returns the least share of the processor, on average.
 pub(super) fn least_shares(sets: u64) -> Table {
     let title = format!(
         "The least X of a reservation every third of the shortest period, as a mean share X/Y \
@@ -124,7 +127,7 @@ fn shares(tasks: &[Task]) -> Option<Vec<f64>> {
     Some(shares)
 }
 
-/// By bisection: the least budget, in microseconds, with which nobody is late.
+/// Returns by bisection the least budget, in microseconds, with which no task is late.
 fn without_a_miss(policy: Policy, tasks: &[Task], period: Duration, of: Guarantee) -> Service {
     let (mut low, mut high) = (0, period.as_nanos() / 1000);
     while high - low > 1 {
@@ -139,11 +142,11 @@ fn without_a_miss(policy: Policy, tasks: &[Task], period: Duration, of: Guarante
     Service::from_micros(high)
 }
 
-/// Whether nobody is late under the latest supply of `reservation`.
+/// Returns whether all tasks are in time under the latest supply of `reservation`.
 fn in_time(policy: Policy, tasks: &[Task], reservation: Reservation, of: Guarantee) -> bool {
     let budget = reservation.budget().at_full_speed();
     let share = budget.as_nanos() as f64 / reservation.period().as_nanos() as f64;
-    // Then somebody is late sooner or later, perhaps after the end of a simulation.
+    // Then a task is late sooner or later, perhaps after the end of a simulation.
     if tasks.iter().map(Task::utilisation).sum::<f64>() > share {
         return false;
     }
@@ -154,7 +157,7 @@ fn in_time(policy: Policy, tasks: &[Task], reservation: Reservation, of: Guarant
     };
     let longest = tasks.iter().map(Task::min_inter_arrival).max().expect("tasks");
     let until = Instant::ZERO + start + longest * LENGTH;
-    // Whatever is released before the end is due by then.
+    // All jobs released before the end are due by then.
     let end = until + longest + Duration::from_nanos(1);
     let mut late = Late::new(tasks);
     let setting = Setting::default().on(Periods::new(reservation, Instant::ZERO, place), end);

@@ -17,14 +17,14 @@ use run::Case;
 
 pub(crate) use process::play;
 
-/// What client and server are.
+/// The kinds of client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Pair {
     /// Two ordinary processes.
     Plain,
     /// The server is an upcall every 10 ms.
     ServerUpcall,
-    /// The client is one too, every 20 ms.
+    /// The client is an upcall too, every 20 ms.
     Upcalls,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// The server's socket buffer in KiB of payload
     #[arg(long, default_value_t = 192)]
     buffer: usize,
-    /// The CPU; the last one if not said
+    /// The CPU; the last one by default
     #[arg(long)]
     cpu: Option<usize>,
     /// Also write the table as CSV and as text into this directory
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     results: Option<PathBuf>,
 }
 
-/// Runs them all, and prints the table.
+/// Runs all cases, and prints the table.
 pub(crate) fn compare(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let allowed = punctual_linux::thread::affinity();
     let cpu = args.cpu.or(allowed.last().copied()).ok_or("no CPU to run on")?;

@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 const CLIENT: Duration = Duration::from_millis(20);
 const SERVER: Duration = Duration::from_millis(10);
 
-/// What a packet is declared to take, of the largest size.
+/// The declared time of a packet of the largest size.
 const TIME_PER_PACKET: Service = Service::from_micros(8);
 
-/// Packets between two yield points.
+/// The packets between two yield points.
 const QUANTUM: u32 = 8;
 
 /// A host with other tenants stops the CPU for milliseconds, which is no handler's fault.
 const GRACE: Duration = Duration::from_millis(10);
 
-/// Which part a process plays.
+/// The part that a process plays.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) enum Part {
-    /// Receives; says first where.
+    /// Receives, after printing its address.
     Server { upcall: bool },
     /// Sends.
     Client { upcall: bool, to: SocketAddr },
@@ -36,7 +36,7 @@ pub(crate) enum Part {
     Hog,
 }
 
-/// What a process is to do.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Role {
     pub(crate) part: Part,
@@ -44,25 +44,25 @@ pub(crate) struct Role {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub(crate) start: u64,
     pub(crate) until: u64,
-    /// Payload of a packet.
+    /// The payload of a packet.
     pub(crate) bytes: u16,
-    /// Packets of a job.
+    /// The packets of a job.
     pub(crate) batch: u32,
-    /// Bytes that the server's socket keeps.
+    /// The bytes that the server's socket buffers.
     pub(crate) buffer: usize,
 }
 
-/// What became of it.
+/// The result of a process.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Report {
-    /// Sent or received in time.
+    /// The packets sent or received in time.
     pub(crate) packets: u64,
-    /// By the server's socket, because it was full.
+    /// The packets dropped by the server's socket because it was full.
     pub(crate) dropped: u64,
     pub(crate) late: u64,
 }
 
-/// Sends or receives a packet: whether there was one.
+/// Sends or receives a packet, and returns whether there was one.
 type Step = Box<dyn FnMut() -> bool + Send>;
 
 /// The batch of an upcall.
@@ -83,7 +83,7 @@ impl Handler for Batch {
     }
 }
 
-/// Plays `role`, and prints what came of it.
+/// Plays `role`, and prints the result.
 pub(crate) fn play(role: &str) -> Result<(), Box<dyn std::error::Error>> {
     let role: Role = serde_json::from_str(role)?;
     punctual_linux::thread::pin_to(role.cpu)?;
@@ -92,7 +92,7 @@ pub(crate) fn play(role: &str) -> Result<(), Box<dyn std::error::Error>> {
         Part::Server { upcall } => serve(&role, upcall)?,
         Part::Client { upcall, to } => send(&role, upcall, to)?,
         Part::Hog => {
-            // Until it is killed with the end of the run, or a while later by itself.
+            // Until it is killed at the end of the run, or a while later by itself.
             while clock::now() < role.until() + Duration::from_secs(5) {
                 spin_loop();
             }
@@ -116,7 +116,7 @@ fn serve(role: &Role, upcall: bool) -> Result<Report, Box<dyn std::error::Error>
     }
     writeln!(io::stdout(), "{}", socket.local_address()?)?;
     io::stdout().flush()?;
-    // Asked at the end for what it dropped.
+    // Read at the end for the number of dropped packets.
     let socket = Arc::new(socket);
     let books = Arc::clone(&socket);
     let mut inbox = Inbox::new(1, role.bytes.into());
@@ -133,8 +133,8 @@ fn serve(role: &Role, upcall: bool) -> Result<Report, Box<dyn std::error::Error>
 fn send(role: &Role, upcall: bool, to: SocketAddr) -> Result<Report, Box<dyn std::error::Error>> {
     let socket = UdpSocket::open(&Setup::to(to))?;
     let bytes = vec![0; role.bytes.into()];
-    // An error is a queue that is full, or a server that ended first: an upcall does not wait for that,
-    // and a plain client comes again.
+    // An error means that a queue is full, or that the server ended first: an upcall does not wait
+    // for that, and a plain client tries again.
     let send: Step = Box::new(move || socket.send(&Outgoing::new(&[Place::of(&bytes)])).is_ok());
     match upcall {
         true => as_upcall(role, CLIENT, send),
@@ -142,7 +142,7 @@ fn send(role: &Role, upcall: bool, to: SocketAddr) -> Result<Report, Box<dyn std
     }
 }
 
-/// A loop in `main`, which waits if there is nothing to do.
+/// Runs a loop in `main`, which waits if there is nothing to do.
 fn plain(role: &Role, mut step: Step, mut wait: impl FnMut(Instant)) -> Report {
     clock::sleep_until(role.start());
     let mut report = Report::default();
@@ -169,7 +169,7 @@ fn as_upcall(
         time_per_pdu: TIME_PER_PACKET,
     };
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).with_grace(GRACE);
-    // A whole run, and nobody looks before its end.
+    // Room for a whole run, because events are not read before its end.
     upcalls = upcalls.with_event_room(1 << 18);
     let batch = Batch { step, packets: 0, until: role.until() };
     upcalls.create(Upcall::new(spec)?, batch)?;

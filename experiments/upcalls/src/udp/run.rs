@@ -1,4 +1,4 @@
-//! One run: hogs, a server, a client, and what became of the packets.
+//! Makes one run: hogs, a server, a client, and a count of the packets.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -11,7 +11,7 @@ use punctual_model::Duration;
 use super::Pair;
 use super::process::{Part, Report, Role};
 
-/// What is compared.
+/// One case of the comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) pair: Pair,
@@ -20,29 +20,30 @@ pub(crate) struct Case {
     pub(crate) cpu: usize,
     pub(crate) length: Duration,
     pub(crate) batch: u32,
-    /// KiB.
+    /// The server's socket buffer in KiB.
     pub(crate) buffer: usize,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) sent: u64,
     pub(crate) received: u64,
-    /// Dropped because the server's socket was full.
+    /// The packets dropped because the server's socket was full.
     pub(crate) lost: u64,
-    /// Jobs of upcalls complete after the end of their period, passed over or put aside.
+    /// The jobs of upcalls that completed after the end of their period, or were skipped or
+    /// contained.
     pub(crate) late: u64,
 }
 
-/// A process of the study, which ends with this.
+/// A process of the study, which ends when this value is dropped.
 struct Process {
     child: Child,
     says: BufReader<ChildStdout>,
 }
 
 impl Process {
-    /// This program again. It is killed if we end.
+    /// Starts this program in a role. The child is killed if this process ends.
     fn start(role: &Role) -> Result<Self, Box<dyn std::error::Error>> {
         let mut command = Command::new(env::current_exe()?);
         command.arg("udp-process").arg(serde_json::to_string(role)?).stdout(Stdio::piped());
@@ -71,7 +72,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // An error says that it has ended.
+        // An error means that it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

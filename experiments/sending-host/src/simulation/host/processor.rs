@@ -89,7 +89,7 @@ where
         }
     }
 
-    /// Gives a processor that has nothing to go on with something to do.
+    /// Gives an idle processor something to do.
     pub(super) fn dispatch(&mut self) {
         if self.piece != Piece::Idle || self.starting.is_some() || self.hogged() {
             return;

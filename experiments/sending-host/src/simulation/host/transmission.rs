@@ -1,4 +1,4 @@
-//! The link: which packet goes on it, and what happens when it has left.
+//! The link: selects the packet that goes on it, and handles its departure.
 
 use punctual_model::channel::LinkScheduling;
 use punctual_model::{Duration, Instant};
@@ -16,7 +16,7 @@ where
     C: Costs,
     K: Sink,
 {
-    /// The link scheduler has done its work: off goes the packet.
+    /// Puts the packet on the link when the link scheduler has done its work.
     pub(super) fn started(&mut self) {
         self.starting_end = Instant::MAX;
         let Some(packet) = self.starting.take() else { return };
