@@ -40,8 +40,8 @@ fn main() {
         bare(),
         clock,
     );
-    let nobody = || nanos_per_op(BATCH, || (0..BATCH).for_each(told));
-    compare(&format!("{ours} / `tracing` without a subscriber (B)"), PAIRS, ring(), nobody);
+    let unsubscribed = || nanos_per_op(BATCH, || (0..BATCH).for_each(emit));
+    compare(&format!("{ours} / `tracing` without a subscriber (B)"), PAIRS, ring(), unsubscribed);
     tracing::subscriber::with_default(IntoRing, || {
         compare(&format!("{ours} / `tracing` into the same ring (B)"), PAIRS, ring(), tracing_ring);
     });
@@ -76,12 +76,12 @@ fn into_ring(make: impl Fn(u64) -> Event) -> impl FnMut() -> f64 {
     }
 }
 
-fn told(i: u64) {
+fn emit(i: u64) {
     tracing::info!(release = i, job = i, task = 7u64, kind = 0u64);
 }
 
 fn tracing_ring() -> f64 {
-    let spent = nanos_per_op(BATCH, || (0..BATCH).for_each(told));
+    let spent = nanos_per_op(BATCH, || (0..BATCH).for_each(emit));
     let popped = TAKEN.with_borrow_mut(|(_, taken)| std::iter::from_fn(|| taken.pop()).count());
     assert_eq!(popped as u64, BATCH);
     spent
@@ -123,9 +123,9 @@ impl Subscriber for IntoRing {
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
-    fn event(&self, told: &tracing::Event<'_>) {
+    fn event(&self, event: &tracing::Event<'_>) {
         let mut fields = Fields::default();
-        told.record(&mut fields);
+        event.record(&mut fields);
         let job = JobId { task: fields.task as u32, index: fields.job };
         let release = Instant::from_nanos(fields.release);
         let event = Event { at: clock::now(), job, release, kind: Kind::Start };

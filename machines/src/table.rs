@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_work_is_said_with_the_kernels_that_say_it() {
+    fn failures_of_features_are_listed_with_their_kernels() {
         let mut features = Features::default();
         for kernel in NAMES {
             let state = if kernel == "6.1" { "works" } else { "refused" };

@@ -127,7 +127,7 @@ fn is_contained_and_rejoins(mut pair: Pair) {
 }
 
 #[test]
-fn one_that_spins_is_contained() {
+fn a_handler_that_spins_is_contained() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if may(Class::Fifo { priority: RUNNING }) {
         is_contained_and_rejoins(pair(Placement::Upcalls, std::hint::spin_loop, None));
@@ -135,7 +135,7 @@ fn one_that_spins_is_contained() {
 }
 
 #[test]
-fn one_that_sleeps_is_contained() {
+fn a_handler_that_sleeps_is_contained() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if may(Class::Fifo { priority: RUNNING }) {
         let sleep = || clock::sleep(Duration::from_millis(50));
@@ -144,7 +144,7 @@ fn one_that_sleeps_is_contained() {
 }
 
 #[test]
-fn one_that_waits_for_a_pipe_is_contained() {
+fn a_handler_that_waits_for_a_pipe_is_contained() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if may(Class::Fifo { priority: RUNNING }) {
         let (mut reader, writer): (PipeReader, PipeWriter) = std::io::pipe().expect("a pipe");
@@ -171,7 +171,7 @@ fn inside_a_reservation_the_others_go_on_in_a_second_one() {
 }
 
 #[test]
-fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weight() {
+fn a_contained_handler_gets_its_time_once_more_below_all_upcalls_and_then_the_least_weight() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -213,7 +213,7 @@ fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weig
 }
 
 #[test]
-fn a_probation_ends_with_the_upcalls() {
+fn a_demotion_ends_with_the_upcalls() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -234,7 +234,7 @@ fn a_probation_ends_with_the_upcalls() {
 }
 
 #[test]
-fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
+fn a_handler_contained_for_the_first_time_rejoins_when_it_returns() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -287,7 +287,7 @@ fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
 }
 
 #[test]
-fn one_that_does_it_again_and_again_is_closed_and_its_handler_comes_back_at_the_end() {
+fn an_upcall_that_is_contained_repeatedly_is_closed_and_returns_its_handler() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -321,7 +321,7 @@ fn one_that_does_it_again_and_again_is_closed_and_its_handler_comes_back_at_the_
 }
 
 #[test]
-fn stopping_does_not_wait_for_ever_for_one_that_never_comes_back() {
+fn stopping_does_not_wait_for_ever_for_a_handler_that_never_returns() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -335,7 +335,7 @@ fn stopping_does_not_wait_for_ever_for_one_that_never_comes_back() {
 }
 
 #[test]
-fn a_panic_goes_on_in_the_owner() {
+fn a_panic_is_propagated_to_the_owner() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     struct Panics;
     impl Handler for Panics {
@@ -355,7 +355,7 @@ fn a_panic_goes_on_in_the_owner() {
 }
 
 #[test]
-fn best_effort_runs_as_an_ordinary_thread_and_keeps_nobody_waiting() {
+fn best_effort_runs_as_an_ordinary_thread_and_delays_no_upcall() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !may(Class::Fifo { priority: RUNNING }) {
         return;

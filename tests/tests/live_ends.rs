@@ -95,7 +95,7 @@ fn panic_of<H>(running: Running<H>) -> Option<&'static str> {
 }
 
 #[test]
-fn a_panic_beside_a_stuck_handler_goes_on_in_the_owner() {
+fn a_panic_beside_a_stuck_handler_is_propagated_to_the_owner() {
     let _alone = alone();
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -152,7 +152,7 @@ fn a_reservation_that_cannot_be_had_twice_ends_them_beside_a_stuck_handler() {
 }
 
 #[test]
-fn a_panic_that_takes_longer_than_the_grace_goes_on_in_the_owner() {
+fn a_panic_that_takes_longer_than_the_grace_is_propagated_to_the_owner() {
     let _alone = alone();
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -180,7 +180,7 @@ fn a_panic_that_takes_longer_than_the_grace_goes_on_in_the_owner() {
 }
 
 #[test]
-fn a_panic_that_has_not_come_home_yet_goes_on_in_the_owner() {
+fn a_panic_still_in_progress_is_propagated_to_the_owner() {
     let _alone = alone();
     if !may(Class::Fifo { priority: RUNNING }) {
         return;
@@ -206,7 +206,7 @@ fn a_panic_that_has_not_come_home_yet_goes_on_in_the_owner() {
 }
 
 #[test]
-fn a_handler_that_panics_when_dropped_as_well_keeps_nobody_waiting() {
+fn a_handler_that_panics_again_when_dropped_does_not_block_its_owner() {
     let _alone = alone();
     let mut upcalls = Upcalls::new(Placement::Ordinary, HostProfile::ideal(1));
     upcalls.create(upcall(10), Panics { now: flag(true), twice: true }).expect("no promise");

@@ -161,7 +161,7 @@ fn a_reservation_is_one_to_the_kernel() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_what_was_created_stays() {
+fn upcalls_that_do_not_fit_are_refused_and_created_ones_stay() {
     let diary: Arc<Mutex<Diary>> = Arc::default();
     let worker =
         |name| Worker { name, time_per_pdu: Service::from_micros(1), diary: Arc::clone(&diary) };

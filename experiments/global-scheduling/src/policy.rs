@@ -12,7 +12,7 @@ use punctual_model::{Instant, Rank};
 
 /// The source of a job's urgency.
 #[derive(Clone, Debug)]
-enum Order {
+enum Priorities {
     /// The rank of each task.
     Fixed(Box<[Rank]>),
     Deadline,
@@ -29,7 +29,7 @@ type Urgency = (u64, u32);
 /// [`Switch`]. Nothing is allocated after construction.
 #[derive(Clone, Debug)]
 pub struct Global {
-    order: Order,
+    order: Priorities,
     waiting: BinaryHeap<Reverse<Urgency>>,
     /// The task that runs on each processor.
     running: Box<[Option<Urgency>]>,
@@ -59,15 +59,15 @@ impl Global {
             ranks[*task as usize] = Rank(position);
         }
         assert!(ranks.iter().all(|rank| rank.0 != u32::MAX), "order must name every task once");
-        Self::of(Order::Fixed(ranks.into()), cpus, order.len())
+        Self::of(Priorities::Fixed(ranks.into()), cpus, order.len())
     }
 
     /// Schedules by earliest absolute deadline on `cpus` processors, among at most `tasks` tasks.
     pub fn earliest_deadline(cpus: u32, tasks: usize) -> Self {
-        Self::of(Order::Deadline, cpus, tasks)
+        Self::of(Priorities::Deadline, cpus, tasks)
     }
 
-    fn of(order: Order, cpus: u32, tasks: usize) -> Self {
+    fn of(order: Priorities, cpus: u32, tasks: usize) -> Self {
         let running: Vec<Option<Urgency>> = vec![None; cpus as usize];
         Self { order, waiting: BinaryHeap::with_capacity(tasks), running: running.into() }
     }
@@ -77,8 +77,8 @@ impl Global {
     /// task do not run side by side.
     pub fn ready(&mut self, task: u32, absolute_deadline: Instant) {
         let urgency = match &self.order {
-            Order::Fixed(ranks) => u64::from(ranks[task as usize].0),
-            Order::Deadline => absolute_deadline.as_nanos(),
+            Priorities::Fixed(ranks) => u64::from(ranks[task as usize].0),
+            Priorities::Deadline => absolute_deadline.as_nanos(),
         };
         self.waiting.push(Reverse((urgency, task)));
     }

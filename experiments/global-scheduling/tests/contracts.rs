@@ -36,7 +36,7 @@ fn no_run_goes_beyond_what_is_proven() {
 }
 
 #[test]
-fn what_is_no_queue_of_tasks_is_refused() {
+fn contracts_with_more_than_tasks_are_refused() {
     let channels = "[sending]\nbandwidth = '100mbit/s'\npacket = '1420B'\n[sending.costs]\nswitch = '1us'\n\
         cache = '1us'\nfirst_packet = '1us'\npacket = '1us'\nlink_scheduling = '1us'\n\
         [[channel]]\nname = 'c'\nmax_message = '1KiB'\nmin_inter_arrival = '20ms'\ndelay_bound = '20ms'\n";

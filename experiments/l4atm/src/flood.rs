@@ -4,8 +4,8 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 
 use crate::host::stolen_ms;
-use crate::lab::{Broker, Config, Heard, Lab, Member};
-use crate::role::{How, Pattern, Plain, Role, Sent, Writer, Wrote};
+use crate::lab::{Broker, Config, Lab, Member, Received};
+use crate::role::{Pattern, Plain, PlainReport, Role, SendMode, Writer, WriterReport};
 use crate::table::{Page, Table};
 use crate::{Error, Extent};
 
@@ -165,23 +165,25 @@ fn through_server(
         })
         .collect();
     let patience = length + Duration::from_secs(20);
-    let report = |member: Member| member.report::<Wrote>(patience);
-    let promised: Vec<Wrote> = promised?.into_iter().map(report).collect::<Result<_, _>>()?;
-    let flooding: Vec<Wrote> = flooding?.into_iter().map(report).collect::<Result<_, _>>()?;
+    let report = |member: Member| member.report::<WriterReport>(patience);
+    let promised: Vec<WriterReport> =
+        promised?.into_iter().map(report).collect::<Result<_, _>>()?;
+    let flooding: Vec<WriterReport> =
+        flooding?.into_iter().map(report).collect::<Result<_, _>>()?;
     let due = promised.iter().map(|one| one.messages + one.no_room).sum();
     let late: u64 = promised.iter().filter_map(|one| Some(one.status.counts.as_ref()?.late)).sum();
     let mut verdicts: Vec<&str> = promised.iter().map(|one| one.status.verdict.as_str()).collect();
     verdicts.dedup();
     let verdict = format!("{}; {late} late", verdicts.join(" / "));
     let turned_away = flooding.iter().map(|one| one.no_room).sum();
-    Ok(seen(&promised_to.heard()?, &flood_to.heard()?, &times, due, verdict, turned_away))
+    Ok(seen(&promised_to.received()?, &flood_to.received()?, &times, due, verdict, turned_away))
 }
 
 fn plainly(lab: &Lab<'_>, offered: u64, length: Duration) -> Result<Seen, Error> {
     let (promised_to, flood_to) = (lab.listen(6_000)?, lab.listen(6_001)?);
     let times = Times::of(length);
     let plain = |number: u32, to: u16, every_ns: u64, start_ns: u64, until_ns: u64| {
-        let how = How::Flood { every_ns };
+        let how = SendMode::Flood { every_ns };
         let to = lab.port(to);
         lab.start(&Role::Plain(Plain {
             to,
@@ -204,25 +206,25 @@ fn plainly(lab: &Lab<'_>, offered: u64, length: Duration) -> Result<Seen, Error>
         })
         .collect();
     let patience = length + Duration::from_secs(20);
-    let report = |member: Member| member.report::<Sent>(patience);
-    let promised: Vec<Sent> = promised?.into_iter().map(report).collect::<Result<_, _>>()?;
-    let flooding: Vec<Sent> = flooding?.into_iter().map(report).collect::<Result<_, _>>()?;
+    let report = |member: Member| member.report::<PlainReport>(patience);
+    let promised: Vec<PlainReport> = promised?.into_iter().map(report).collect::<Result<_, _>>()?;
+    let flooding: Vec<PlainReport> = flooding?.into_iter().map(report).collect::<Result<_, _>>()?;
     // For the messages that the queue still holds.
     clock::sleep(Duration::from_millis(60));
     let due = promised.iter().map(|one| one.messages + one.refused).sum();
     let turned_away = flooding.iter().map(|one| one.refused).sum();
-    Ok(seen(&promised_to.heard()?, &flood_to.heard()?, &times, due, "–".into(), turned_away))
+    Ok(seen(&promised_to.received()?, &flood_to.received()?, &times, due, "–".into(), turned_away))
 }
 
 fn seen(
-    promised: &[Heard],
-    flood: &[Heard],
+    promised: &[Received],
+    flood: &[Received],
     times: &Times,
     due: u64,
     verdict: String,
     turned_away: u64,
 ) -> Seen {
-    let mbits = |heard: &[Heard]| {
+    let mbits = |heard: &[Received]| {
         let inside =
             heard.iter().filter(|one| (times.start..times.until).contains(&one.at.as_nanos()));
         let bytes: u64 = inside.map(|one| u64::from(one.bytes)).sum();

@@ -7,9 +7,9 @@ use punctual_linux::{clock, host};
 use punctual_model::{Duration, Instant};
 
 use crate::host::stolen_ms;
-use crate::lab::{Broker, Config, Heard, Lab, Member};
+use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::rates::{mbits, most_in, windows};
-use crate::role::{Pattern, Role, Worked, Writer, Wrote};
+use crate::role::{Pattern, Role, Worked, Writer, WriterReport};
 use crate::table::{Page, Table, median};
 use crate::{Error, Extent};
 
@@ -123,8 +123,8 @@ fn streams(lab: &Lab<'_>, broker: &Broker, extent: Extent) -> Result<Table, Erro
             let listener = lab.listen(9_100)?;
             let start = clock::now() + Duration::from_millis(150);
             let member = writer(lab, broker, PAPERS, start, length)?;
-            let wrote: Wrote = member.report(length + Duration::from_secs(20))?;
-            let heard = listener.heard()?;
+            let wrote: WriterReport = member.report(length + Duration::from_secs(20))?;
+            let heard = listener.received()?;
             drop(processes);
             let mut cells = vec![name.into(), (round + 1).to_string()];
             cells.extend(stream_cells(&heard, &wrote));
@@ -135,7 +135,7 @@ fn streams(lab: &Lab<'_>, broker: &Broker, extent: Extent) -> Result<Table, Erro
     Ok(table)
 }
 
-fn stream_cells(heard: &[Heard], wrote: &Wrote) -> Vec<String> {
+fn stream_cells(heard: &[Received], wrote: &WriterReport) -> Vec<String> {
     let contract = PAPERS as f64;
     let received = mbits(heard);
     let (first, last) = match heard {

@@ -56,7 +56,7 @@ pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {
         all.push(client.report(PATIENCE)?);
     }
     clock::sleep(Duration::from_millis(50));
-    let heard = listener.heard()?;
+    let heard = listener.received()?;
     let mut numbers: Vec<u32> = heard.iter().filter_map(|one| Some(one.stamp?.of)).collect();
     numbers.sort_unstable();
     numbers.dedup();

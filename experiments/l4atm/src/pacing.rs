@@ -4,9 +4,9 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 
 use crate::host::stolen_ms;
-use crate::lab::{Broker, Config, Heard, Lab, Member};
+use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::rates::{Gaps, mbits};
-use crate::role::{How, Pattern, Plain, Role, Sent, Writer, Wrote};
+use crate::role::{Pattern, Plain, PlainReport, Role, SendMode, Writer, WriterReport};
 use crate::table::{Page, Table, median};
 use crate::{Error, Extent};
 
@@ -144,7 +144,7 @@ fn run(
     rate: u64,
     spacing: Duration,
     length: Duration,
-) -> Result<(Vec<Heard>, u64), Error> {
+) -> Result<(Vec<Received>, u64), Error> {
     // tc counts the bytes on the wire except for gap and checksum: 14 of Ethernet, 28 of IPv4 and
     // UDP.
     let bps = rate * 1_000_000 * u64::from(BYTES + 42) / u64::from(BYTES);
@@ -177,22 +177,22 @@ fn run(
             start_ns,
             until_ns,
         };
-        let wrote: Wrote = lab.start(&Role::Writer(writer))?.report(patience)?;
+        let wrote: WriterReport = lab.start(&Role::Writer(writer))?.report(patience)?;
         wrote.messages
     } else {
         let every_ns = spacing.as_nanos();
         let (how, fifo) = match sender {
-            Sender::Fifo => (How::Paced { every_ns }, Some(80)),
-            Sender::Ordinary => (How::Paced { every_ns }, None),
-            _ => (How::Tight, None),
+            Sender::Fifo => (SendMode::Paced { every_ns }, Some(80)),
+            Sender::Ordinary => (SendMode::Paced { every_ns }, None),
+            _ => (SendMode::Tight, None),
         };
         let plain = Plain { to, number: 0, bytes: BYTES, how, fifo, start_ns, until_ns };
-        let sent: Sent = lab.start(&Role::Plain(plain))?.report(patience)?;
+        let sent: PlainReport = lab.start(&Role::Plain(plain))?.report(patience)?;
         sent.messages
     };
     // Messages that a shaper holds still arrive.
     clock::sleep(Duration::from_millis(80));
-    let heard = listener.heard()?;
+    let heard = listener.received()?;
     lab.shape(None)?;
     Ok((heard, sent))
 }

@@ -3,9 +3,9 @@
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
-use crate::lab::{Broker, Config, Heard, Lab, Member};
+use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::rates::{mbits, most_in};
-use crate::role::{Pattern, Role, Writer, Wrote};
+use crate::role::{Pattern, Role, Writer, WriterReport};
 use crate::table::{Page, Table};
 use crate::{Error, Extent};
 
@@ -128,13 +128,13 @@ fn run(
         };
         running.push((lab.start(&Role::Writer(writer))?, listener));
     }
-    let mut wrote: Vec<(Wrote, _)> = Vec::new();
+    let mut wrote: Vec<(WriterReport, _)> = Vec::new();
     for (member, listener) in running {
         wrote.push((member.report(length + Duration::from_secs(15))?, listener));
     }
     let mut rows = Vec::new();
     for ((wrote, listener), contract) in wrote.into_iter().zip(pair) {
-        rows.push(row(contract, policed, length, &wrote, &listener.heard()?));
+        rows.push(row(contract, policed, length, &wrote, &listener.received()?));
     }
     Ok(rows)
 }
@@ -143,13 +143,13 @@ fn row(
     contract: &Contract,
     policed: Policed,
     length: Duration,
-    wrote: &Wrote,
-    heard: &[Heard],
+    wrote: &WriterReport,
+    heard: &[Received],
 ) -> Vec<String> {
     let (mbit, bytes, _) = *contract;
     // A burst at the beginning does not count in the rate over time.
     let from = heard.first().map_or(Instant::ZERO, |first| first.at) + Duration::from_millis(100);
-    let steady: Vec<Heard> = heard.iter().filter(|one| one.at >= from).copied().collect();
+    let steady: Vec<Received> = heard.iter().filter(|one| one.at >= from).copied().collect();
     let received = mbits(&steady);
     let written = wrote.messages as f64 * f64::from(bytes) * 8e3 / length.as_nanos() as f64;
     let interval_ns = interval_ns(contract, policed);

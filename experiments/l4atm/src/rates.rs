@@ -2,12 +2,12 @@
 
 use punctual_model::{Duration, Instant};
 
-use crate::lab::Heard;
+use crate::lab::Received;
 
 /// Returns the Mbit/s of messages, from the beginning of the first message to that of the last, or
 /// 0 for less than two messages.
-pub(crate) fn mbits(heard: &[Heard]) -> f64 {
-    let is_first = |one: &Heard| one.stamp.is_some();
+pub(crate) fn mbits(heard: &[Received]) -> f64 {
+    let is_first = |one: &Received| one.stamp.is_some();
     let (Some(first), Some(last)) =
         (heard.iter().position(is_first), heard.iter().rposition(is_first))
     else {
@@ -20,7 +20,7 @@ pub(crate) fn mbits(heard: &[Heard]) -> f64 {
 
 /// Returns the Mbit/s in each whole window of this length between `from` and `until`.
 pub(crate) fn windows(
-    heard: &[Heard],
+    heard: &[Received],
     from: Instant,
     until: Instant,
     length: Duration,
@@ -37,7 +37,7 @@ pub(crate) fn windows(
 }
 
 /// Returns the most bytes in any window of this length, wherever it begins.
-pub(crate) fn most_in(heard: &[Heard], length: Duration) -> u64 {
+pub(crate) fn most_in(heard: &[Received], length: Duration) -> u64 {
     let (mut first, mut bytes, mut most) = (0, 0, 0);
     for one in heard {
         bytes += u64::from(one.bytes);
@@ -62,7 +62,7 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    pub(crate) fn of(heard: &[Heard], spacing: Duration) -> Self {
+    pub(crate) fn of(heard: &[Received], spacing: Duration) -> Self {
         let spacing = spacing.as_nanos() as f64 / 1e3;
         let gaps = heard.windows(2).map(|two| two[1].at.saturating_since(two[0].at));
         let mut off: Vec<f64> = gaps.map(|gap| gap.as_nanos() as f64 / 1e3 - spacing).collect();

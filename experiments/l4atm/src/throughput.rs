@@ -6,7 +6,7 @@ use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
 use crate::lab::{Config, Lab};
-use crate::role::{How, Pattern, Plain, Role, Sent, Writer, Wrote};
+use crate::role::{Pattern, Plain, PlainReport, Role, SendMode, Writer, WriterReport};
 use crate::table::{Page, Table, median};
 use crate::{Error, Extent};
 
@@ -21,48 +21,48 @@ const PER_PACKET: &str = "1us";
 const FRAGMENT: u16 = 1_440;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Method {
     /// Fragments in trains of this many, or datagrams.
     Server {
         train: u32,
     },
-    Plain(How),
+    Plain(SendMode),
     Iperf,
 }
 
-impl PartialEq for How {
+impl PartialEq for SendMode {
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
-impl Eq for How {}
+impl Eq for SendMode {}
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
     bytes: u32,
-    way: Way,
+    way: Method,
     name: &'static str,
 }
 
-const fn case(bytes: u32, way: Way, name: &'static str) -> Case {
+const fn case(bytes: u32, way: Method, name: &'static str) -> Case {
     Case { bytes, way, name }
 }
 
 const CASES: [Case; 13] = [
-    case(64, Way::Server { train: 0 }, "server, datagrams"),
-    case(64, Way::Plain(How::Tight), "send"),
-    case(64, Way::Plain(How::Batches), "sendmmsg, 64"),
-    case(64, Way::Iperf, "iperf3 -u"),
-    case(1_472, Way::Server { train: 0 }, "server, datagrams"),
-    case(1_472, Way::Plain(How::Tight), "send"),
-    case(1_472, Way::Plain(How::Batches), "sendmmsg, 64"),
-    case(1_472, Way::Iperf, "iperf3 -u"),
-    case(8_192, Way::Server { train: 1 }, "server, fragments one by one"),
-    case(8_192, Way::Server { train: 6 }, "server, trains of 6 fragments"),
-    case(8_192, Way::Plain(How::Trains { segment: FRAGMENT }), "send, UDP_SEGMENT"),
-    case(8_192, Way::Plain(How::Tight), "send, IP fragments"),
-    case(8_192, Way::Plain(How::Batches), "sendmmsg, 64, IP fragments"),
+    case(64, Method::Server { train: 0 }, "server, datagrams"),
+    case(64, Method::Plain(SendMode::Tight), "send"),
+    case(64, Method::Plain(SendMode::Batches), "sendmmsg, 64"),
+    case(64, Method::Iperf, "iperf3 -u"),
+    case(1_472, Method::Server { train: 0 }, "server, datagrams"),
+    case(1_472, Method::Plain(SendMode::Tight), "send"),
+    case(1_472, Method::Plain(SendMode::Batches), "sendmmsg, 64"),
+    case(1_472, Method::Iperf, "iperf3 -u"),
+    case(8_192, Method::Server { train: 1 }, "server, fragments one by one"),
+    case(8_192, Method::Server { train: 6 }, "server, trains of 6 fragments"),
+    case(8_192, Method::Plain(SendMode::Trains { segment: FRAGMENT }), "send, UDP_SEGMENT"),
+    case(8_192, Method::Plain(SendMode::Tight), "send, IP fragments"),
+    case(8_192, Method::Plain(SendMode::Batches), "sendmmsg, 64, IP fragments"),
 ];
 
 struct Run {
@@ -126,17 +126,17 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
 }
 
 fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, Error> {
-    if case.way == Way::Iperf {
+    if case.way == Method::Iperf {
         return iperf(lab, at, case, length);
     }
     let config = match case.way {
-        Way::Server { train: 0 } => Config::datagrams(LINK),
-        Way::Server { train } => Config::fragments(LINK, train),
+        Method::Server { train: 0 } => Config::datagrams(LINK),
+        Method::Server { train } => Config::fragments(LINK, train),
         _ => Config::datagrams(LINK),
     };
     let config = Config { on: Some(0), cpu: CPU, per_packet: PER_PACKET, ..config };
     let broker = match case.way {
-        Way::Server { .. } => Some(lab.broker(&config)?),
+        Method::Server { .. } => Some(lab.broker(&config)?),
         _ => None,
     };
     let (port, patience) = (5_000, length + Duration::from_secs(10));
@@ -148,7 +148,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
     let (start_ns, until_ns) = (start.as_nanos(), (until + edge).as_nanos());
     let bytes = case.bytes;
     let member = match case.way {
-        Way::Plain(how) => {
+        Method::Plain(how) => {
             let plain = Plain { to, number: 0, bytes, how, fifo: None, start_ns, until_ns };
             lab.start_on(0, &Role::Plain(plain))?
         }
@@ -188,18 +188,19 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
     // Of the whole sending time, which is a little longer than the watched one.
     let share = seconds / ((until + edge - start).as_nanos() as f64 / 1e9);
     let (client, server, sleeps) = match case.way {
-        Way::Server { .. } => {
-            let wrote: Wrote = member.report(patience)?;
+        Method::Server { .. } => {
+            let wrote: WriterReport = member.report(patience)?;
             let sleeps = wrote.sleeps as f64 / wrote.messages.max(1) as f64;
             (wrote.cpu_ns as f64 * share, (time_after - time_before) as f64, sleeps)
         }
         _ => {
-            let sent: Sent = member.report(patience)?;
+            let sent: PlainReport = member.report(patience)?;
             (sent.cpu_ns as f64 * share, f64::NAN, f64::NAN)
         }
     };
     // IP fragments become one datagram again before the socket sees them.
-    let whole = matches!(case.way, Way::Plain(How::Tight | How::Batches)) || case.bytes <= 1_472;
+    let whole = matches!(case.way, Method::Plain(SendMode::Tight | SendMode::Batches))
+        || case.bytes <= 1_472;
     let message = if whole { f64::from(bytes) } else { f64::from(bytes) / 6.0 };
     Ok(Run {
         case: at,

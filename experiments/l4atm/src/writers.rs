@@ -3,9 +3,9 @@
 use punctual_linux::clock;
 use punctual_model::Duration;
 
-use crate::lab::{Config, Heard, Lab, Member};
+use crate::lab::{Config, Lab, Member, Received};
 use crate::rates::windows;
-use crate::role::{Pattern, Role, Writer, Wrote};
+use crate::role::{Pattern, Role, Writer, WriterReport};
 use crate::table::{Page, Table};
 use crate::{Error, Extent, plot};
 
@@ -79,12 +79,12 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
             "verdict",
         ],
     );
-    let mut ended: Vec<(usize, (u64, u64), Wrote)> = Vec::new();
+    let mut ended: Vec<(usize, (u64, u64), WriterReport)> = Vec::new();
     for (number, time, member) in members {
         ended.push((number, time, member.report(length + Duration::from_secs(20))?));
     }
-    let heard: Vec<Vec<Heard>> =
-        listeners.into_iter().map(|one| one.heard()).collect::<Result<_, _>>()?;
+    let heard: Vec<Vec<Received>> =
+        listeners.into_iter().map(|one| one.received()).collect::<Result<_, _>>()?;
     let seconds = |part: u64| (at(part) - start).as_nanos() as f64 / 1e9;
     for (number, (from, until), wrote) in &ended {
         let contract = WRITERS[*number].0;

@@ -31,7 +31,7 @@ const PINGS_A_REQUEST: u64 = 40;
 
 /// The report of an honest client that made requests throughout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct AskerReport {
     /// The number of answers.
     pub answered: u64,
     /// The longest wait for an answer, in milliseconds.
@@ -59,10 +59,10 @@ impl Asker {
     }
 
     /// Ends the client after its last answer, and returns its report.
-    pub fn end(mut self) -> Asked {
+    pub fn end(mut self) -> AskerReport {
         let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
         let number = |name: &str| told[name].as_u64().expect("a number");
-        Asked {
+        AskerReport {
             answered: number("answered"),
             worst_ms: number("worst_ms"),
             own_part_ms: number("own_part_ms"),
@@ -85,7 +85,7 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// Returns a flag that is set once the parent process writes a line, or ends.
-fn told_to_end() -> Arc<AtomicBool> {
+fn end_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
     std::thread::spawn(move || {
@@ -97,9 +97,9 @@ fn told_to_end() -> Arc<AtomicBool> {
 
 /// Runs in the client's process.
 pub(super) fn ask_throughout(socket: &Path) {
-    let mut asked = Asked::default();
+    let mut asked = AskerReport::default();
     let (mut waits, mut worst) = (Vec::new(), Duration::ZERO);
-    let end = told_to_end();
+    let end = end_flag();
     let mut broker = Broker::connect_to(socket).expect("it runs");
     broker.set_patience(PATIENCE);
     say("ready");
@@ -130,7 +130,8 @@ pub(super) fn ask_throughout(socket: &Path) {
     asked.worst_ms = worst.as_nanos() / 1_000_000;
     asked.median_us = waits.get(waits.len() / 2).map_or(0, |median| median / 1_000);
     asked.problems.truncate(20);
-    let Asked { answered, worst_ms, own_part_ms, median_us, granted, refused, problems } = asked;
+    let AskerReport { answered, worst_ms, own_part_ms, median_us, granted, refused, problems } =
+        asked;
     say(&json!({
         "answered": answered, "worst_ms": worst_ms, "own_part_ms": own_part_ms, "median_us": median_us,
         "granted": granted, "refused": refused, "problems": problems,
@@ -151,7 +152,7 @@ fn ping(broker: &mut Broker) -> Result<(), String> {
 }
 
 /// Requests a small grant, and gives it back.
-fn request(broker: &mut Broker, asked: &mut Asked) -> Result<(), String> {
+fn request(broker: &mut Broker, asked: &mut AskerReport) -> Result<(), String> {
     let upcall = Upcall::new(UpcallSpec {
         name: "a little".into(),
         period: Duration::from_millis(20),
@@ -186,7 +187,7 @@ pub const DELAY_BOUND: Duration = Duration::from_millis(100);
 
 /// The report of an honest sender and its receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SenderReport {
     /// The number of messages that were put into the queue.
     pub sent: u64,
     /// The number of messages that arrived.
@@ -214,10 +215,10 @@ impl Sender {
     }
 
     /// Ends the client and returns its report.
-    pub fn end(mut self) -> Sent {
+    pub fn end(mut self) -> SenderReport {
         let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
         let number = |name: &str| told[name].as_u64().expect("a number");
-        Sent {
+        SenderReport {
             sent: number("sent"),
             arrived: number("arrived"),
             disordered: number("disordered"),
@@ -230,7 +231,7 @@ impl Sender {
 
 /// What the receiving thread observed.
 #[derive(Default)]
-struct Heard {
+struct Received {
     arrived: u64,
     disordered: u64,
     delay: Duration,
@@ -248,10 +249,10 @@ pub(super) fn send_throughout(socket: &Path) {
     let want = WantedChannel::sending("honest", arrivals, Some(DELAY_BOUND), address);
     let (granted, mut sending) = open_sending(&mut broker, &want);
     let done = AtomicBool::new(false);
-    let end = told_to_end();
+    let end = end_flag();
     let (mut sent, mut problems) = (0_u64, Vec::new());
     let heard = std::thread::scope(|scope| {
-        let hearing = scope.spawn(|| hear(&listener, &done));
+        let hearing = scope.spawn(|| receive(&listener, &done));
         let mut next = clock::now();
         say("ready");
         while !end.load(Ordering::Acquire) {
@@ -300,8 +301,8 @@ fn open_sending(
 }
 
 /// Receives until `done` is set.
-fn hear(socket: &UdpSocket, done: &AtomicBool) -> Heard {
-    let mut heard = Heard::default();
+fn receive(socket: &UdpSocket, done: &AtomicBool) -> Received {
+    let mut heard = Received::default();
     let mut next = 0;
     let offset = WallOffset::measure();
     let mut inbox = Inbox::new(64, 2 * MESSAGE);

@@ -5,7 +5,7 @@ use punctual_linux::thread;
 use crate::host::{Broker, Client, GENEROUS, alone, eventually};
 
 /// Collects events until they contain `what`.
-pub(crate) fn hears(client: &mut Client, what: &str) -> String {
+pub(crate) fn wait_for_event(client: &mut Client, what: &str) -> String {
     let mut all = String::new();
     eventually(what, || {
         all.push_str(&client.ask("events"));
@@ -15,7 +15,7 @@ pub(crate) fn hears(client: &mut Client, what: &str) -> String {
 }
 
 #[test]
-fn who_nears_the_limit_is_told() {
+fn a_client_near_the_limit_is_warned() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
@@ -39,10 +39,10 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     assert_eq!(broker.granted_ppm(), 400_000, "a bad file changes nothing");
     // Room for one and a half grants.
     broker.reload(&GENEROUS.replace("60%", "30%").replace("400ms", "60s"));
-    let heard = hears(&mut keeps, "Choose");
+    let events = wait_for_event(&mut keeps, "Choose");
     assert!(
-        heard.contains("must_free_ppm: 100000") && heard.contains("a budget of at most"),
-        "{heard}"
+        events.contains("must_free_ppm: 100000") && events.contains("a budget of at most"),
+        "{events}"
     );
     // The first grant stays; the holder that is asked may also take less.
     let second = broker.status().grants[1].grant;
@@ -54,25 +54,25 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     assert_eq!(broker.granted_ppm(), 300_000);
     // Tighter still, and no holder gives anything back.
     broker.reload(&GENEROUS.replace("60%", "20%"));
-    let heard = hears(&mut keeps, "Revoked");
-    assert!(heard.contains("Choose"), "{heard}");
+    let events = wait_for_event(&mut keeps, "Revoked");
+    assert!(events.contains("Choose"), "{events}");
     eventually("it is taken", || broker.granted_ppm() == 200_000);
 }
 
 #[test]
-fn who_was_refused_is_told_when_there_is_room() {
+fn a_refused_client_is_notified_when_there_is_room() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let (mut holder, mut waits) = (broker.client(), broker.client());
     let id = holder.granted("reserve 6ms/10ms");
     assert!(waits.ask("reserve 1ms/10ms").starts_with("refused"));
     holder.ask(&format!("release {id}"));
-    hears(&mut waits, "MoreAvailable");
+    wait_for_event(&mut waits, "MoreAvailable");
     waits.granted("reserve 1ms/10ms");
 }
 
 #[test]
-fn who_leaves_the_cpu_of_its_upcalls_loses_them() {
+fn a_client_that_leaves_the_cpu_of_its_upcalls_loses_them() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
@@ -87,8 +87,8 @@ fn who_leaves_the_cpu_of_its_upcalls_loses_them() {
     assert_eq!(thread::affinity_of(client.thread()), before, "as it was");
     client.granted(upcalls);
     client.ask("wander");
-    let heard = hears(&mut client, "Revoked");
-    assert!(heard.contains("other CPUs"), "{heard}");
+    let events = wait_for_event(&mut client, "Revoked");
+    assert!(events.contains("other CPUs"), "{events}");
     assert_eq!(client.policy(), "SCHED_OTHER");
 }
 

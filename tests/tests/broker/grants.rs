@@ -107,7 +107,7 @@ fn a_client_that_lost_its_connection_keeps_its_grant_only_if_it_comes_back() {
 }
 
 #[test]
-fn what_a_client_forks_has_no_priority() {
+fn a_child_that_a_client_forks_has_no_priority() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
@@ -122,7 +122,7 @@ fn what_a_client_forks_has_no_priority() {
 }
 
 #[test]
-fn a_stopped_client_keeps_its_grant_and_stops_nobody_else() {
+fn a_stopped_client_keeps_its_grant_and_stops_no_other() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let (mut stopped, mut other) = (broker.client(), broker.client());

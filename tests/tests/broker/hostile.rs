@@ -3,7 +3,7 @@
 use crate::host::{Broker, GENEROUS, alone, eventually};
 
 #[test]
-fn rubbish_closes_that_connection_with_a_reason_and_no_other() {
+fn garbage_closes_that_connection_with_a_reason_and_no_other() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let (mut bad, mut good) = (broker.client(), broker.client());
@@ -27,7 +27,7 @@ fn rubbish_closes_that_connection_with_a_reason_and_no_other() {
 }
 
 #[test]
-fn nobody_gets_at_other_peoples_threads_and_grants() {
+fn a_client_cannot_use_threads_and_grants_of_other_users() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let (mut victim, mut thief) = (broker.client(), broker.client());

@@ -8,7 +8,7 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::Tid;
 use rustix::process::pidfd_send_signal;
 
-use crate::feedback::hears;
+use crate::feedback::wait_for_event;
 use crate::host::{Broker, Client, GENEROUS, alone, eventually, patient};
 
 /// Returns `config` without the kernel's own limit: the guard must act before it, even on a host
@@ -23,7 +23,7 @@ fn kill(guard: &Process) {
 }
 
 #[test]
-fn who_uses_more_than_granted_is_warned_demoted_and_refused_for_a_while() {
+fn a_client_that_uses_more_than_granted_is_warned_demoted_and_refused_for_a_while() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
@@ -33,8 +33,8 @@ fn who_uses_more_than_granted_is_warned_demoted_and_refused_for_a_while() {
         client.ask("work 3 30");
         broker.granted_ppm() == 0
     });
-    let heard = hears(&mut client, "Revoked");
-    assert!(heard.contains("Broken") && heard.contains("did not pay back"), "{heard}");
+    let events = wait_for_event(&mut client, "Revoked");
+    assert!(events.contains("Broken") && events.contains("did not pay back"), "{events}");
     assert_eq!(client.policy(), "SCHED_OTHER");
     let refused = client.ask("priority 50000");
     assert!(refused.contains("conduct"), "{refused}");
@@ -57,7 +57,7 @@ fn two_windows_of_overuse_and_one_of_rest_are_overuse() {
         rounds += 1;
     }
     assert!(rounds < 7, "never taken back");
-    hears(&mut client, "Revoked");
+    wait_for_event(&mut client, "Revoked");
     assert_eq!(broker.granted_ppm(), 0);
 }
 
@@ -83,7 +83,7 @@ fn a_debt_is_not_lost_with_the_grant() {
 }
 
 #[test]
-fn who_uses_exactly_what_was_granted_keeps_it() {
+fn a_client_that_uses_exactly_its_grant_keeps_it() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     for grant in ["priority 300000", "upcalls 10000 3 1 1000"] {
@@ -91,8 +91,8 @@ fn who_uses_exactly_what_was_granted_keeps_it() {
         client.granted(grant);
         // 3 ms of processor time in each 10 ms, for six seconds.
         client.ask("work 3 600");
-        let heard = client.ask("events");
-        assert!(!heard.contains("Broken") && !heard.contains("Revoked"), "{grant}: {heard}");
+        let events = client.ask("events");
+        assert!(!events.contains("Broken") && !events.contains("Revoked"), "{grant}: {events}");
         assert_eq!(client.policy(), "SCHED_FIFO", "{grant}");
         client.kill();
         eventually("its grant is gone", || broker.granted_ppm() == 0);
@@ -114,7 +114,7 @@ fn a_stopped_broker_does_not_keep_overuse_from_being_ended() {
     broker.signal(Signal::CONT);
     eventually("the books agree", || broker.granted_ppm() == 0);
     assert_eq!(client.read(), "spun");
-    hears(&mut client, "Revoked");
+    wait_for_event(&mut client, "Revoked");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_broker_without_its_guard_ends_and_its_successor_goes_on() {
 }
 
 #[test]
-fn a_guard_that_hangs_is_as_good_as_none() {
+fn a_hanging_guard_is_replaced_like_a_missing_one() {
     let Some(_alone) = alone() else { return };
     let mut broker = Broker::start(&patient());
     let mut client = broker.client();

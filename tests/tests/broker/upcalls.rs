@@ -59,10 +59,10 @@ fn upcall(period_ms: u64, micros: u64) -> Upcall {
 }
 
 /// The connection, and the grant if there is one.
-type Asked = Arc<Mutex<(Connection, Option<Granted>)>>;
+type Session = Arc<Mutex<(Connection, Option<Granted>)>>;
 
 fn ask(
-    asked: &Asked,
+    asked: &Session,
     thread: Tid,
     upcalls: &[Upcall],
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -79,9 +79,9 @@ fn start(
     socket: &Path,
     upcalls: Vec<Upcall>,
     seen: &[Arc<Seen>],
-) -> Result<(Asked, Running<Worker>), StartError> {
+) -> Result<(Session, Running<Worker>), StartError> {
     let broker = Connection::connect_to(socket).expect("it runs");
-    let asked: Asked = Arc::new(Mutex::new((broker, None)));
+    let asked: Session = Arc::new(Mutex::new((broker, None)));
     let grant = {
         let (asked, upcalls) = (Arc::clone(&asked), upcalls.clone());
         move |thread| ask(&asked, thread, &upcalls)
@@ -166,7 +166,7 @@ fn an_ordinary_users_upcalls_run_at_one_fixed_level() {
 }
 
 #[test]
-fn a_handler_that_never_yields_is_put_aside_without_privilege() {
+fn a_handler_that_never_yields_is_contained_without_privilege() {
     let Some(_alone) = alone() else { return };
     if thread::affinity().len() < 2 {
         return println!("skipped: with one CPU the guard, an ordinary thread, would not run");
@@ -181,7 +181,7 @@ fn a_handler_that_never_yields_is_put_aside_without_privilege() {
 }
 
 #[test]
-fn what_the_broker_refuses_is_told_with_what_it_would_grant() {
+fn a_refusal_by_the_broker_comes_with_an_offer() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();

@@ -40,9 +40,9 @@ fn a_client_that_never_reads_loses_its_own_messages_alone() {
         reads.send(Framing::Datagram, message, 100);
         assert_eq!(reads.receive().map(|got| got.0), Some(content(message, 100)));
     }
-    let books = idle.accounted(|books| books.received + books.losses.total() == 500);
-    assert_eq!((books.received, books.losses.ring_full), (8, 492), "{books:?}");
-    assert_eq!(reads.books().losses.total(), 0);
+    let counters = idle.accounted(|counters| counters.received + counters.losses.total() == 500);
+    assert_eq!((counters.received, counters.losses.ring_full), (8, 492), "{counters:?}");
+    assert_eq!(reads.counters().losses.total(), 0);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_ring_that_makes_no_sense_is_closed_and_reported_and_others_go_on() {
         honest.send(Framing::Fragments, message, MAX);
         assert_eq!(honest.receive().map(|got| got.0), Some(content(message, MAX)));
     }
-    assert_eq!(honest.books().losses.total(), 0);
+    assert_eq!(honest.counters().losses.total(), 0);
 }
 
 /// Garbage, false counts, repetitions and pieces in any order come among honest messages.
@@ -98,7 +98,7 @@ fn hostile_fragments_cost_no_honest_message() {
         sent += 1;
         assert_eq!(client.receive().map(|got| got.0), Some(content(message, MAX)));
     }
-    let books = client.accounted(|books| books.datagrams.arrived == sent);
-    assert_eq!((books.received, books.losses.total()), (200, 0), "{books:?}");
-    assert_eq!(books.datagrams.refused, 200 * 4, "{books:?}");
+    let counters = client.accounted(|counters| counters.datagrams.arrived == sent);
+    assert_eq!((counters.received, counters.losses.total()), (200, 0), "{counters:?}");
+    assert_eq!(counters.datagrams.refused, 200 * 4, "{counters:?}");
 }

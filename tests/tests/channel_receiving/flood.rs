@@ -88,12 +88,12 @@ fn guaranteed_stream(client: &mut Client, of_link: impl Fn() -> u64) {
         arrived += client.drain();
         arrived == GUARANTEED
     });
-    let (books, of_link) = (client.books(), of_link());
+    let (counters, of_link) = (client.counters(), of_link());
     assert!(
         all || arrived + of_link >= GUARANTEED,
-        "{arrived} of {GUARANTEED}, {of_link}: {books:?}"
+        "{arrived} of {GUARANTEED}, {of_link}: {counters:?}"
     );
-    assert_eq!((books.received, books.losses.total()), (arrived, 0), "{books:?}");
+    assert_eq!((counters.received, counters.losses.total()), (arrived, 0), "{counters:?}");
 }
 
 /// Runs with `hogs` threads, one on each processor, or none, and with the policer before the stack
@@ -141,27 +141,27 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
     let sent = sent.load(Ordering::Relaxed);
     let there = eventually(|| {
         flooded.drain();
-        let books = flooded.books();
-        let known = books.received + books.losses.total();
+        let counters = flooded.counters();
+        let known = counters.received + counters.losses.total();
         // The link counts datagrams that it refused to their sender as dropped, although they were
         // not sent.
         known <= sent && sent <= known + of_link()
     });
-    let books = flooded.books();
+    let counters = flooded.counters();
     println!(
         "xdp {xdp}, {hogs} hogs: {sent} sent, {} received, {:?}, {} dropped by the link",
-        books.received,
-        books.losses,
+        counters.received,
+        counters.losses,
         of_link()
     );
-    assert!(there, "{sent} sent, {} dropped by the link: {books:?}", of_link());
-    assert!(books.received > 0 && books.losses.discarded > 0, "{books:?}");
+    assert!(there, "{sent} sent, {} dropped by the link: {counters:?}", of_link());
+    assert!(counters.received > 0 && counters.losses.discarded > 0, "{counters:?}");
     let channel = host.close(flooded.id);
     // The last datagrams may have arrived since, because the link counts unsent datagrams as
     // dropped, too.
-    let books = flooded.books();
-    assert_eq!(channel.account().snapshot(), books);
-    assert!(books.received + books.losses.total() <= sent, "{books:?}");
+    let counters = flooded.counters();
+    assert_eq!(channel.account().snapshot(), counters);
+    assert!(counters.received + counters.losses.total() <= sent, "{counters:?}");
 }
 
 #[test]

@@ -216,14 +216,14 @@ impl Client {
         count
     }
 
-    pub(crate) fn books(&self) -> ReceivedSnapshot {
+    pub(crate) fn counters(&self) -> ReceivedSnapshot {
         self.account.snapshot()
     }
 
     /// Waits until the counters satisfy `wanted`.
     pub(crate) fn accounted(&self, wanted: impl Fn(&ReceivedSnapshot) -> bool) -> ReceivedSnapshot {
-        let there = eventually(|| wanted(&self.books()));
-        assert!(there, "{:?}", self.books());
-        self.books()
+        let there = eventually(|| wanted(&self.counters()));
+        assert!(there, "{:?}", self.counters());
+        self.counters()
     }
 }

@@ -30,10 +30,10 @@ fn messages_come_whole_in_order_with_numbers_and_stamps() {
             assert!(last <= arrived && arrived <= clock::now(), "{message}");
             last = arrived;
         }
-        let books = client.books();
-        assert_eq!((books.received, books.losses.total(), books.open), (300, 0, 0));
+        let counters = client.counters();
+        assert_eq!((counters.received, counters.losses.total(), counters.open), (300, 0, 0));
         let delays = if *framing == Framing::Fragments { 300 } else { 0 };
-        assert_eq!((books.delays.count(), books.residences.count()), (delays, 300));
+        assert_eq!((counters.delays.count(), counters.residences.count()), (delays, 300));
         host.close(client.id);
     }
 }
@@ -64,11 +64,15 @@ fn losses_on_the_way_add_up() {
         sent += 1;
         clock::sleep(Duration::from_millis(1));
     }
-    let books =
-        client.accounted(|books| books.open == 0 && books.received + books.losses.total() == sent);
-    assert!(books.losses.network > Some(0) && books.losses.reassembly > 0, "{books:?}");
-    assert!(books.received >= 80, "{books:?}");
-    assert_eq!(books.losses.total(), books.losses.network.unwrap_or(0) + books.losses.reassembly);
+    let counters = client.accounted(|counters| {
+        counters.open == 0 && counters.received + counters.losses.total() == sent
+    });
+    assert!(counters.losses.network > Some(0) && counters.losses.reassembly > 0, "{counters:?}");
+    assert!(counters.received >= 80, "{counters:?}");
+    assert_eq!(
+        counters.losses.total(),
+        counters.losses.network.unwrap_or(0) + counters.losses.reassembly
+    );
 }
 
 /// All five causes occur in one channel, as far as they can be told from datagrams.
@@ -86,7 +90,7 @@ fn every_cause_is_counted_apart() {
     for _ in 0..20 {
         client.send(Framing::Fragments, next(0), MAX);
     }
-    client.accounted(|books| books.received + books.losses.ring_full == 20);
+    client.accounted(|counters| counters.received + counters.losses.ring_full == 20);
     // Four messages that are never sent, and three that lack a piece.
     next(3);
     for _ in 0..3 {
@@ -96,10 +100,14 @@ fn every_cause_is_counted_apart() {
         client.send(Framing::Fragments, next(0), 5);
     }
     let all = sent;
-    let books = client.accounted(|books| books.received + books.losses.total() == all);
-    let losses = books.losses;
-    assert_eq!((books.received, losses.ring_full), (16, 4 + 70), "{books:?}");
-    assert_eq!((losses.network, losses.reassembly, losses.discarded), (Some(4), 3, 0), "{books:?}");
+    let counters = client.accounted(|counters| counters.received + counters.losses.total() == all);
+    let losses = counters.losses;
+    assert_eq!((counters.received, losses.ring_full), (16, 4 + 70), "{counters:?}");
+    assert_eq!(
+        (losses.network, losses.reassembly, losses.discarded),
+        (Some(4), 3, 0),
+        "{counters:?}"
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Drop for Swept {
 }
 
 #[test]
-fn as_long_as_it_lives_no_cpu_halts_and_messages_are_carried() {
+fn a_live_broker_keeps_cpus_awake_and_carries_messages() {
     let Some(_alone) = alone() else { return };
     let swept = Swept;
     let mut broker = Broker::start(&CONFIG.replace("[channels]", "[channels]\nawake = true"));
@@ -90,7 +90,7 @@ fn as_long_as_it_lives_no_cpu_halts_and_messages_are_carried() {
 }
 
 #[test]
-fn none_spins_unless_that_is_asked_for() {
+fn no_thread_spins_by_default() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     assert_eq!(spinners(broker.pid()), []);

@@ -13,7 +13,7 @@ use crate::host::{
 };
 
 #[test]
-fn datagrams_reach_somebody_who_knows_nothing_of_us() {
+fn datagrams_reach_a_receiver_that_does_not_use_channels() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();
@@ -91,7 +91,7 @@ fn the_first_fragment_says_what_it_is() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_an_offer_that_is_taken() {
+fn a_channel_that_does_not_fit_is_refused_with_an_offer_that_is_granted() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();

@@ -42,7 +42,7 @@ pub(crate) fn publish_and_wait(rest: &str) {
 }
 
 #[test]
-fn what_a_client_had_published_is_sent_although_it_was_killed() {
+fn messages_that_a_killed_client_had_published_are_sent() {
     let Some(_alone) = alone() else { return };
     is_killed("");
 }
@@ -50,7 +50,7 @@ fn what_a_client_had_published_is_sent_although_it_was_killed() {
 /// The client's child holds its ends of the bells and the connection, but the channel does not
 /// belong to the child.
 #[test]
-fn so_it_is_where_a_child_of_the_client_lives_on() {
+fn a_killed_client_with_a_living_child_loses_no_published_message() {
     let Some(_alone) = alone() else { return };
     is_killed(" heir");
 }

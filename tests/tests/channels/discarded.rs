@@ -85,7 +85,7 @@ fn floods(network: &Network, broker: &Broker<'_>) {
 }
 
 #[test]
-fn by_a_program_on_the_interface_where_it_can_be_attached() {
+fn an_xdp_program_discards_where_it_can_be_attached() {
     let Some(_alone) = alone() else { return };
     let Some(network) = Network::line(2) else { return };
     let device = higher(0).device();
@@ -105,7 +105,7 @@ fn by_a_program_on_the_interface_where_it_can_be_attached() {
 }
 
 #[test]
-fn by_a_filter_where_that_is_asked_for_or_nothing_else_can_be() {
+fn a_socket_filter_discards_if_configured_or_if_xdp_is_unavailable() {
     let Some(_alone) = alone() else { return };
     let Some(network) = Network::line(2) else { return };
     let filter = "by a filter at each socket";

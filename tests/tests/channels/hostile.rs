@@ -69,7 +69,7 @@ fn a_queue_that_is_not_what_was_granted_is_not_attached() {
 /// After its queue is attached, a client can only write to its part. A thread of its own tries
 /// everything else all the while, at the lowest priority; another channel loses nothing.
 #[test]
-fn a_client_that_punches_holes_holds_nobody_up() {
+fn a_client_that_punches_holes_delays_no_other_channel() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let (socket, address) = listener();
@@ -134,7 +134,7 @@ fn a_client_that_punches_holes_holds_nobody_up() {
 /// A client may do anything with its ends of the bells: it never reads them, keeps copies, changes
 /// flags, fills them, has them watched in many places, and passes files that are slow to close.
 #[test]
-fn a_client_that_misuses_its_bells_holds_nobody_up() {
+fn a_client_that_misuses_its_bells_delays_no_other_channel() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let (socket, address) = listener();
@@ -215,7 +215,7 @@ fn the_memory_of_queues_has_a_quota() {
 /// The parts of a queue that a client keeps count until they are gone, even if it keeps no more
 /// than a path.
 #[test]
-fn what_is_kept_of_closed_channels_counts_in_the_quota() {
+fn memory_kept_of_closed_channels_counts_in_the_quota() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(&CONFIG.replace("1GiB", "1MiB"));
     let mut connection = broker.connect();
@@ -320,7 +320,7 @@ fn a_client_that_scribbles_over_its_queue_ends_its_own_channel() {
 }
 
 #[test]
-fn a_bell_that_rings_for_nothing_keeps_nobody_from_sending() {
+fn a_bell_that_rings_for_nothing_stops_no_sender() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();

@@ -61,7 +61,7 @@ fn best_effort_gets_no_more_by_opening_again() {
         // One message in three seconds at most.
         ..WantedChannel::sending("plain", arrivals(200, 3_000_000, 1), None, address)
     };
-    let books = || broker.channels().totals.expect("channels").channels;
+    let accounted = || broker.channels().totals.expect("channels").channels;
     let began = clock::now();
     for opened in 1..=3 {
         let (granted, mut sending) = open_sending(&mut connection, &want);
@@ -73,10 +73,10 @@ fn best_effort_gets_no_more_by_opening_again() {
     }
     // The channels stay accounted for, also in their user's quota, until their next messages would
     // be due.
-    let kept = books();
+    let kept = accounted();
     let in_time = clock::now() - began < Duration::from_secs(3);
     assert!(kept == 3 || !in_time, "{kept} channels");
-    assert!(live::eventually(|| books() == 0), "{} channels", books());
+    assert!(live::eventually(|| accounted() == 0), "{} channels", accounted());
 }
 
 /// Traffic from strangers must not delay guaranteed messages: admission relies on it.

@@ -5,7 +5,7 @@ use punctual_sim::cpu::{Cpu, Supply};
 use punctual_sim::upcalls::{Guard, Machine, Order as Machines};
 use punctual_trace::Event;
 
-use crate::scenario::{Order, Scenario, Step, best_effort};
+use crate::scenario::{Command, Scenario, Step, best_effort};
 
 struct Stepper {
     step: Step,
@@ -20,8 +20,8 @@ impl Handler for Stepper {
     }
 }
 
-fn stepper(course: crate::scenario::Course) -> Stepper {
-    Stepper { step: Step::of(course), takes: 0 }
+fn stepper(script: crate::scenario::Script) -> Stepper {
+    Stepper { step: Step::of(script), takes: 0 }
 }
 
 pub(crate) fn run(scenario: &Scenario, unit: Duration) -> Vec<Event> {
@@ -30,29 +30,29 @@ pub(crate) fn run(scenario: &Scenario, unit: Duration) -> Vec<Event> {
     let takes = |handler: &Stepper, _| Service::from_nanos(unit.as_nanos() * handler.takes);
     let mut machine = Machine::new(8, guard, takes);
     for (job, task) in scenario.jobs.iter().zip(0..) {
-        let (upcall, handler) = (job.upcall(unit), stepper(job.course));
+        let (upcall, handler) = (job.upcall(unit), stepper(job.script));
         let first_release = at(job.first_release);
         machine.order(at(0), Machines::Create { task, upcall, handler, first_release });
     }
     let mut created = scenario.jobs.len() as u32;
-    for (when, order) in scenario.orders {
+    for (when, order) in scenario.commands {
         let order = match *order {
-            Order::Create(job) => {
+            Command::Create(job) => {
                 created += 1;
-                let (upcall, handler) = (job.upcall(unit), stepper(job.course));
+                let (upcall, handler) = (job.upcall(unit), stepper(job.script));
                 let first_release = at(job.first_release);
                 Machines::Create { task: created - 1, upcall, handler, first_release }
             }
-            Order::Suspend(task) => Machines::Suspend { task },
-            Order::Resume(task) => Machines::Resume { task },
-            Order::Close(task) => Machines::Close { task },
-            Order::Change(task, period) => {
+            Command::Suspend(task) => Machines::Suspend { task },
+            Command::Resume(task) => Machines::Resume { task },
+            Command::Close(task) => Machines::Close { task },
+            Command::Change(task, period) => {
                 let job = crate::scenario::Job { period, ..scenario.jobs[task as usize] };
                 Machines::Change { task, upcall: job.upcall(unit) }
             }
-            Order::BestEffort { poll, course } => {
+            Command::BestEffort { poll, script } => {
                 created += 1;
-                let (upcall, handler) = (best_effort(poll, unit), stepper(course));
+                let (upcall, handler) = (best_effort(poll, unit), stepper(script));
                 Machines::CreateBestEffort { task: created - 1, upcall, handler }
             }
         };

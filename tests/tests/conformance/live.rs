@@ -5,7 +5,7 @@ use punctual_model::{Duration, Handler, HostProfile, Instant};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_trace::Event;
 
-use crate::scenario::{Order, Scenario, Step, best_effort};
+use crate::scenario::{Command, Scenario, Step, best_effort};
 
 /// A handler whose iterations sleep for their time: only the order of decisions matters, and the
 /// host is shared.
@@ -23,7 +23,7 @@ impl Handler for Stepper {
 }
 
 pub(crate) fn run(scenario: &Scenario, unit: Duration, placement: Placement) -> Vec<Event> {
-    let stepper = |course| Stepper { step: Step::of(course), unit };
+    let stepper = |script| Stepper { step: Step::of(script), unit };
     let upcalls: Upcalls<Stepper> = Upcalls::new(placement, HostProfile::ideal(1));
     let upcalls = match scenario.containment {
         Some((grace, most)) => upcalls.with_grace(unit * grace).with_most_containments(most),
@@ -33,27 +33,27 @@ pub(crate) fn run(scenario: &Scenario, unit: Duration, placement: Placement) -> 
     let start = clock::now() + unit * 6;
     let at = |units: u64| start + unit * units;
     for (job, task) in scenario.jobs.iter().zip(0..) {
-        let created = running.create(job.upcall(unit), stepper(job.course), at(job.first_release));
+        let created = running.create(job.upcall(unit), stepper(job.script), at(job.first_release));
         assert_eq!(created.expect("admitted"), task);
     }
-    for (when, order) in scenario.orders {
+    for (when, order) in scenario.commands {
         clock::sleep_until(at(*when));
         match *order {
-            Order::Create(job) => {
+            Command::Create(job) => {
                 let first_release = at(job.first_release);
-                let created = running.create(job.upcall(unit), stepper(job.course), first_release);
+                let created = running.create(job.upcall(unit), stepper(job.script), first_release);
                 created.expect("admitted");
             }
-            Order::Suspend(task) => running.suspend(task).expect("there"),
-            Order::Resume(task) => running.resume(task).expect("there"),
-            Order::Close(task) => drop(running.close(task).expect("there")),
-            Order::Change(task, period) => {
+            Command::Suspend(task) => running.suspend(task).expect("there"),
+            Command::Resume(task) => running.resume(task).expect("there"),
+            Command::Close(task) => drop(running.close(task).expect("there")),
+            Command::Change(task, period) => {
                 let job = crate::scenario::Job { period, ..scenario.jobs[task as usize] };
                 running.change(task, job.upcall(unit)).expect("admitted");
             }
-            Order::BestEffort { poll, course } => {
+            Command::BestEffort { poll, script } => {
                 let upcall = best_effort(poll, unit);
-                running.create_best_effort(upcall, stepper(course)).expect("admitted");
+                running.create_best_effort(upcall, stepper(script)).expect("admitted");
             }
         }
     }

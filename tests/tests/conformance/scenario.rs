@@ -9,7 +9,7 @@ use punctual_model::{BestEffort, BestEffortSpec, Duration, Overrun, Service, Upc
 
 /// A handler described by its iterations: the time of each and the number of PDUs it processes. The
 /// last pair repeats.
-pub(crate) type Course = &'static [(u64, u32)];
+pub(crate) type Script = &'static [(u64, u32)];
 
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
@@ -20,11 +20,11 @@ pub(crate) struct Job {
     pub(crate) promised: u64,
     pub(crate) overrun: Overrun,
     pub(crate) first_release: u64,
-    pub(crate) course: Course,
+    pub(crate) script: Script,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Order {
+pub(crate) enum Command {
     Create(Job),
     Suspend(u32),
     Resume(u32),
@@ -32,17 +32,17 @@ pub(crate) enum Order {
     /// A change to this period; everything else stays.
     Change(u32, u64),
     /// A best-effort handler with a quantum of one PDU of one unit, called again after `poll`
-    /// units, with this course.
+    /// units, with this script.
     BestEffort {
         poll: u64,
-        course: Course,
+        script: Script,
     },
 }
 
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) jobs: &'static [Job],
-    pub(crate) orders: &'static [(u64, Order)],
+    pub(crate) commands: &'static [(u64, Command)],
     /// The grace of containment, and the number of containments after which an upcall is closed.
     pub(crate) containment: Option<(u64, u32)>,
     /// The end, after several units without events.
@@ -50,16 +50,16 @@ pub(crate) struct Scenario {
 }
 
 /// Returns a job of one PDU, of this many units each time.
-const fn job(period: u64, course: Course) -> Job {
+const fn job(period: u64, script: Script) -> Job {
     let (overrun, first_release) = (Overrun::CatchUp, 0);
-    Job { period, batch: 1, quantum: 1, promised: 0, overrun, first_release, course }
+    Job { period, batch: 1, quantum: 1, promised: 0, overrun, first_release, script }
 }
 
 const fn scenario(name: &'static str, jobs: &'static [Job], until: u64) -> Scenario {
-    Scenario { name, jobs, orders: &[], containment: None, until }
+    Scenario { name, jobs, commands: &[], containment: None, until }
 }
 
-const LATE_ONCE: Course = &[(50, 1), (2, 1)];
+const LATE_ONCE: Script = &[(50, 1), (2, 1)];
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario(
@@ -115,11 +115,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         75,
     ),
     Scenario {
-        orders: &[(30, Order::Suspend(0)), (70, Order::Resume(0))],
+        commands: &[(30, Command::Suspend(0)), (70, Command::Resume(0))],
         ..scenario("resumed on the old grid", &[job(20, &[(2, 1)])], 112)
     },
     Scenario {
-        orders: &[(12, Order::Suspend(0)), (70, Order::Resume(0))],
+        commands: &[(12, Command::Suspend(0)), (70, Command::Resume(0))],
         ..scenario(
             "suspended with work to do: that is dropped",
             &[Job { batch: 2, quantum: 1, ..job(40, &[(25, 1), (2, 1)]) }],
@@ -127,11 +127,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         )
     },
     Scenario {
-        orders: &[(30, Order::Change(0, 30))],
+        commands: &[(30, Command::Change(0, 30))],
         ..scenario("a new period begins at the end of the old", &[job(20, &[(2, 1)])], 85)
     },
     Scenario {
-        orders: &[(30, Order::Create(Job { first_release: 3, ..job(20, &[(2, 1)]) }))],
+        commands: &[(30, Command::Create(Job { first_release: 3, ..job(20, &[(2, 1)]) }))],
         ..scenario(
             "a first release long past: the next instant of its grid, and nothing to catch up with",
             &[job(50, &[(2, 1)])],
@@ -139,7 +139,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         )
     },
     Scenario {
-        orders: &[(30, Order::Create(Job { first_release: 18, ..job(40, &[(2, 1)]) }))],
+        commands: &[(30, Command::Create(Job { first_release: 18, ..job(40, &[(2, 1)]) }))],
         ..scenario(
             "a first release less than a period past: at once, in its phase",
             &[job(50, &[(2, 1)])],
@@ -147,7 +147,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         )
     },
     Scenario {
-        orders: &[(30, Order::Close(0))],
+        commands: &[(30, Command::Close(0))],
         ..scenario("closed", &[job(20, &[(2, 1)]), job(50, &[(2, 1)])], 70)
     },
     Scenario {
@@ -174,7 +174,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         containment: Some((5, 3)),
-        orders: &[(10, Order::BestEffort { poll: 40, course: &[(1, 1), (1, 1), (0, 0)] })],
+        commands: &[(10, Command::BestEffort { poll: 40, script: &[(1, 1), (1, 1), (0, 0)] })],
         ..scenario(
             "best effort runs in the pauses",
             &[Job { promised: 4, ..job(30, &[(4, 1)]) }],
@@ -208,20 +208,20 @@ pub(crate) fn best_effort(poll: u64, unit: Duration) -> BestEffort {
     .expect("a valid scenario")
 }
 
-/// A position in a course.
+/// A position in a script.
 pub(crate) struct Step {
-    course: Course,
+    script: Script,
     next: usize,
 }
 
 impl Step {
-    pub(crate) fn of(course: Course) -> Self {
-        Self { course, next: 0 }
+    pub(crate) fn of(script: Script) -> Self {
+        Self { script, next: 0 }
     }
 
     /// Returns the length of the next iteration, in units, and the number of PDUs it processes.
     pub(crate) fn take(&mut self) -> (u64, u32) {
-        let step = self.course[self.next.min(self.course.len() - 1)];
+        let step = self.script[self.next.min(self.script.len() - 1)];
         self.next += 1;
         step
     }

@@ -4,7 +4,7 @@ use punctual_linux::clock;
 use punctual_linux::process::Signal;
 use punctual_model::Duration;
 use system_tests::hostile::broker::{Broker, CONFIG};
-use system_tests::hostile::honest::{DELAY_BOUND, Sender, Sent};
+use system_tests::hostile::honest::{DELAY_BOUND, Sender, SenderReport};
 use system_tests::hostile::person::{FIRST_USER, Person};
 
 use crate::alone;
@@ -18,7 +18,7 @@ fn sleep_ms(ms: u64) {
 
 /// Checks that everything arrived in order, and that the verdict does not claim a broken promise
 /// was kept.
-fn is_whole_and_judged(sent: &Sent) {
+fn is_whole_and_judged(sent: &SenderReport) {
     assert_eq!((&sent.problems, sent.disordered), (&Vec::new(), 0), "{sent:?}");
     assert_eq!(sent.arrived, sent.sent, "{sent:?}");
     let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;

@@ -52,7 +52,7 @@ fn a_broker_killed_between_two_instructions_loses_no_message() {
 
 /// Otherwise every scenario that its victim survived would be reported as broken.
 #[test]
-fn who_executes_fewer_instructions_than_those_before_the_cut_goes_on() {
+fn a_victim_with_fewer_instructions_than_the_cut_goes_on() {
     let Some(_alone) = alone() else { return };
     for victim in [Victim::Broker, Victim::Client] {
         let sweep =

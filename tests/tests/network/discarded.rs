@@ -8,7 +8,7 @@ use system_tests::network::lower;
 use crate::pair::{Pair, for_each_family};
 
 #[test]
-fn what_is_sent_is_received_or_counted() {
+fn every_datagram_is_received_or_counted() {
     const SENT: u32 = 2_000;
     for_each_family(|mut pair, _| {
         pair.receiver.tell_drops(true).expect("told");

@@ -86,7 +86,7 @@ fn a_shorter_mtu_behind_a_router_becomes_known() {
 }
 
 #[test]
-fn nobody_listens_and_then_somebody_does() {
+fn a_closed_port_refuses_and_an_opened_one_receives() {
     for_each_family(|mut pair, v6| {
         let there = pair.receiver.local_address().expect("bound");
         let node = pair.network.node(1);
@@ -174,7 +174,7 @@ fn the_address_goes_away_and_comes_back() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn a_socket_that_cannot_be_opened_fails_with_the_reason() {
     let Some(network) = Network::line(2) else { return };
     let open = |setup: Setup| network.node(0).run(|| UdpSocket::open(&setup).err());
     let (ours, theirs) = (lower(0).port(false, 9), higher(0).port(false, 9));

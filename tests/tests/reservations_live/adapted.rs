@@ -51,7 +51,7 @@ fn pass(reserved: &mut Reserved, adaptive: &mut Adaptive, work: Service) {
 }
 
 #[test]
-fn it_shrinks_for_one_that_uses_little_and_grows_for_one_that_misses_within_its_bounds() {
+fn an_adaptive_budget_shrinks_with_little_use_and_grows_with_misses_within_its_bounds() {
     let _alone = alone();
     let Some(reservations) = reservations() else { return };
     for enforcement in [Hard, Soft] {

@@ -99,7 +99,7 @@ fn a_killed_dispatcher_leaves_its_owners_ordinary_and_running() {
 }
 
 #[test]
-fn a_stopped_dispatcher_freezes_nobody_for_long_and_goes_on_afterwards() {
+fn a_stopped_dispatcher_freezes_no_owner_for_long_and_goes_on_afterwards() {
     let _alone = alone();
     let Some(_probed) = reservations() else { return };
     drop(_probed);

@@ -203,7 +203,7 @@ fn a_killed_owner_leaves_nothing_and_a_stopped_one_only_its_time() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_an_offer_that_fits() {
+fn a_reservation_that_does_not_fit_is_refused_with_an_offer_that_fits() {
     let _alone = alone();
     let Some(reservations) = reservations() else { return };
     let mut all = Vec::new();

@@ -54,14 +54,19 @@ fn say(text: &str) {
     println!("\n> {}", text.replace('\n', " "));
 }
 
-fn told<T>(result: Result<T, impl std::fmt::Display>, done: impl FnOnce(T) -> String) -> String {
+fn answer_of<T>(
+    result: Result<T, impl std::fmt::Display>,
+    done: impl FnOnce(T) -> String,
+) -> String {
     result.map_or_else(|error| format!("error {error}"), done)
 }
 
 impl State {
     fn obey(&mut self, words: &[&str]) -> String {
         match words {
-            ["pin", cpu] => told(thread::pin_to(cpu.parse().expect("a CPU")), |()| "done".into()),
+            ["pin", cpu] => {
+                answer_of(thread::pin_to(cpu.parse().expect("a CPU")), |()| "done".into())
+            }
             ["limit", what, to] => self.limit(what, to.parse().expect("a number")),
             // The overrun policy, then the conduct and period of each upcall.
             ["start", overrun, upcalls @ ..] => self.start(Placement::Upcalls, overrun, upcalls),
@@ -85,10 +90,10 @@ impl State {
             ["stop"] => {
                 self.free();
                 let running = self.running.take().expect("started");
-                told(running.stop(), |stopped| self.account_of(&stopped))
+                answer_of(running.stop(), |stopped| self.account_of(&stopped))
             }
             ["now"] => clock::now().as_nanos().to_string(),
-            ["lock"] => told(memory::lock_all(), |_locked| "locked".into()),
+            ["lock"] => answer_of(memory::lock_all(), |_locked| "locked".into()),
             // The number of threads of this process, and of those that are not ordinary.
             ["threads"] => {
                 let own = i32::try_from(std::process::id()).expect("positive");
@@ -99,7 +104,7 @@ impl State {
                 format!("{count} {}", all.into_iter().filter(|tid| odd(*tid)).count())
             }
             // Forks a process that executes nothing and lasts until the next command.
-            ["fork"] => told(Reservations::new(), |guarded| {
+            ["fork"] => answer_of(Reservations::new(), |guarded| {
                 self.reservations = Some(guarded);
                 "done".into()
             }),
@@ -136,7 +141,7 @@ impl State {
         };
         let maximum = getrlimit(resource).maximum;
         let set = setrlimit(resource, Rlimit { current: Some(to), maximum });
-        told(set, |()| "done".into())
+        answer_of(set, |()| "done".into())
     }
 
     /// Closes the writing ends of all pipes, so that every reader returns.
@@ -172,7 +177,7 @@ impl State {
             all.create(upcall.expect("valid").with_overrun(overrun), worker).expect("fits");
         }
         self.first = clock::now() + Duration::from_millis(5);
-        told(all.run(self.first), |running| {
+        answer_of(all.run(self.first), |running| {
             self.running = Some(running);
             "running".into()
         })
@@ -224,7 +229,7 @@ impl State {
         };
         let reservation = reservation.parse().expect("valid");
         let given = Reserved::current(&reservations, reservation, enforcement, exact);
-        told(given, |reserved| {
+        answer_of(given, |reserved| {
             let said = format!("{:?}", reserved.choice().backend);
             (self.reserved, self.reservations) = (Some(reserved), Some(reservations));
             said

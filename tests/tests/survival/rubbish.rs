@@ -13,7 +13,7 @@ use crate::host::{Actor, beside_another, lost_nothing, millis};
 const PERIODS: [u64; 3] = [5, 10, 40];
 
 #[test]
-fn three_processes_complete_all_their_jobs_in_rubbish() {
+fn three_processes_complete_all_their_jobs_amid_garbage() {
     beside_another(|machine| {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         for _ in 0..4 {

@@ -13,7 +13,7 @@ const STOPS: u64 = 6;
 const STOPPED: u64 = 60;
 
 #[test]
-fn a_stopped_one_keeps_its_phase_and_catches_up_or_skips_by_its_policy() {
+fn a_stopped_process_keeps_its_phase_and_catches_up_or_skips_by_its_policy() {
     beside_another(|machine| {
         let mut catches_up = Actor::with("catch_up counts 10");
         let mut skips = Actor::with("skip counts 10");

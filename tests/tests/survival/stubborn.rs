@@ -12,7 +12,7 @@ fn faults_of(pid: u32) -> u64 {
 }
 
 #[test]
-fn one_that_faults_in_fresh_memory_every_time_holds_up_nobody() {
+fn a_handler_that_faults_in_fresh_memory_holds_up_no_other() {
     beside_another(|machine| {
         for _ in 0..6 {
             let mut actor = Actor::with("catch_up counts 10 faults 50");
@@ -48,22 +48,22 @@ fn goes_on_beside(conduct: &str, rounds: u64) {
 }
 
 #[test]
-fn one_that_spins_holds_up_no_other_process() {
+fn a_handler_that_spins_holds_up_no_other_process() {
     goes_on_beside("spins", 8);
 }
 
 #[test]
-fn one_that_sleeps_holds_up_no_other_process() {
+fn a_handler_that_sleeps_holds_up_no_other_process() {
     goes_on_beside("sleeps", 8);
 }
 
 #[test]
-fn one_that_blocks_in_a_system_call_holds_up_no_other_process() {
+fn a_handler_that_blocks_in_a_system_call_holds_up_no_other_process() {
     goes_on_beside("blocks", 8);
 }
 
 #[test]
-fn many_at_once_in_several_processes_hold_up_nobody() {
+fn many_stuck_handlers_in_several_processes_hold_up_no_other() {
     beside_another(|_| {
         for _ in 0..3 {
             let mut actors = ["spins", "sleeps", "blocks"]

@@ -18,7 +18,7 @@ use crate::harness::{
 use crate::hostile::hostile;
 
 #[test]
-fn whoever_is_killed_or_stopped_holds_up_nobody_and_the_table_serves_on() {
+fn a_killed_or_stopped_process_holds_up_no_other_and_the_table_stays_usable() {
     alone(|| {
         let start = soon();
         let until = start + millis(2_400);
@@ -74,7 +74,7 @@ fn whoever_is_killed_or_stopped_holds_up_nobody_and_the_table_serves_on() {
 }
 
 #[test]
-fn rubbish_in_the_table_stops_nobody() {
+fn garbage_in_the_table_stops_no_process() {
     alone(|| {
         let start = soon();
         let until = start + millis(500);
@@ -103,7 +103,7 @@ fn rubbish_in_the_table_stops_nobody() {
 }
 
 #[test]
-fn one_that_holds_a_place_and_writes_rubbish_in_it_stops_nobody() {
+fn a_process_that_writes_garbage_into_its_place_stops_no_other() {
     alone(|| {
         let start = soon();
         let until = start + millis(1_200);
@@ -161,7 +161,7 @@ fn any_process_can_be_killed_at_any_moment() {
 }
 
 #[test]
-fn one_that_is_stopped_and_continued_again_and_again_holds_up_nobody() {
+fn a_process_that_is_stopped_repeatedly_holds_up_no_other() {
     alone(|| {
         let start = soon();
         let until = start + millis(2_500);
@@ -187,7 +187,7 @@ fn one_that_is_stopped_and_continued_again_and_again_holds_up_nobody() {
 }
 
 #[test]
-fn a_lonely_process_that_is_killed_leaves_what_the_next_one_removes() {
+fn the_next_process_removes_what_a_killed_one_left() {
     alone(|| {
         let table = table();
         let killed_alone = || {

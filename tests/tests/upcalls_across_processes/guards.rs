@@ -27,7 +27,7 @@ fn looks_a_job(record: &Record) -> Option<(u64, u64)> {
 }
 
 #[test]
-fn a_guard_does_not_look_while_others_run() {
+fn a_guard_does_not_wake_while_other_upcalls_run() {
     alone(|| {
         for _ in 0..10 {
             let start = soon();

@@ -45,7 +45,7 @@ fn an_upcall_gives_way_to_one_of_another_process_between_its_quanta() {
 }
 
 #[test]
-fn a_waiting_process_is_raised_when_it_comes_to_deserve_it() {
+fn a_waiting_process_is_raised_when_it_becomes_more_urgent() {
     alone(|| {
         let start = soon();
         let until = start + millis(1_200);

@@ -79,7 +79,7 @@ fn admitted_channels_are_never_late() {
 /// A source that sends ten times as much as it declared, in any size, is held and refused. Neither
 /// the other channels' messages nor its own accepted ones take longer than was granted.
 #[test]
-fn a_misbehaving_channel_harms_nobody() {
+fn a_misbehaving_channel_harms_no_other() {
     let admitted = on_all_threads(700, |seed| {
         let (sender, channels, mut rng) = system(seed);
         let Ok(grant) = admit_channels(&sender, &channels, &mut Steps::default()) else {

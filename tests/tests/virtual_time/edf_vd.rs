@@ -73,7 +73,7 @@ fn high_late(tasks: &[Task], summary: &Summary) -> u64 {
 }
 
 #[test]
-fn nobody_is_late_before_and_none_of_high_criticality_afterwards() {
+fn no_job_is_late_before_the_mode_change_and_no_high_one_after_it() {
     let (mut plain, mut with_virtual, mut refused, mut low_late, mut plain_edf_late) =
         (0, 0, 0, 0, 0);
     for seed in 0..1_500 {

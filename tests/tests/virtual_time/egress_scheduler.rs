@@ -192,7 +192,7 @@ fn none_is_late(change: impl Fn(System, &mut ChaCha8Rng) -> System + Sync) {
 /// A client that sends ten times what it declared, in any size, delays neither other channels'
 /// messages nor its own accepted ones.
 #[test]
-fn who_breaks_the_contract_harms_nobody() {
+fn a_client_that_breaks_its_contract_harms_no_other() {
     let admitted = on_all_threads(600, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let system = draw_system(&mut rng);

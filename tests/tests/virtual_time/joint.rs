@@ -23,7 +23,7 @@ fn kept_of<K: Send>(seeds: u64, holds: fn(u64) -> Result<Option<K>, String>) -> 
 }
 
 #[test]
-fn what_is_admitted_together_is_in_time_together() {
+fn work_admitted_together_is_in_time_together() {
     let seeds = systems();
     let kept: Vec<Kept> = kept_of(seeds, holds);
     let all = |of: fn(&Kept) -> &Vec<f64>| -> Vec<f64> {

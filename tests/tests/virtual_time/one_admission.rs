@@ -184,7 +184,7 @@ fn draws() -> u64 {
 }
 
 #[test]
-fn a_contract_gets_one_answer_whoever_is_asked() {
+fn every_admission_gives_a_contract_the_same_answer() {
     let count = draws();
     let (asker, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut refused, mut by_share, mut in_processes) = (0, 0, 0, 0);
@@ -319,7 +319,7 @@ enum Wanted {
 }
 
 #[test]
-fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
+fn every_admission_gives_a_contract_with_channels_the_same_answer() {
     let count = draws();
     let (asker, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut equal, mut only_by_admit, mut undecided) = (0, 0, 0, 0);

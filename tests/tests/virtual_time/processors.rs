@@ -88,7 +88,7 @@ fn reservation(rng: &mut ChaCha8Rng, share: f64) -> Reservation {
 }
 
 #[test]
-fn what_fits_inside_a_reservation_never_misses_there() {
+fn systems_that_fit_inside_a_reservation_never_miss_there() {
     let (mut fit, mut late_unfit, mut unfit) = (0, 0, 0);
     for seed in 0..1_500 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -126,7 +126,7 @@ fn what_fits_inside_a_reservation_never_misses_there() {
 }
 
 #[test]
-fn what_fits_inside_a_timetable_never_misses_there() {
+fn systems_that_fit_inside_a_timetable_never_miss_there() {
     let mut fit = 0;
     for seed in 0..1_500 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -155,7 +155,7 @@ fn what_fits_inside_a_timetable_never_misses_there() {
 }
 
 #[test]
-fn what_fits_below_reservations_never_misses_there() {
+fn systems_that_fit_below_reservations_never_miss_there() {
     let (mut fit, mut late_unfit, mut unfit) = (0, 0, 0);
     for seed in 0..1_500 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -16,7 +16,7 @@ use crate::role::Stamp;
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     /// The time at which it came through the veth, by the kernel's stamp on CLOCK_MONOTONIC.
     pub(crate) at: Instant,
     /// The bytes of the message in it.
@@ -35,7 +35,7 @@ const BUFFER: usize = 64 << 20;
 /// Receives until it is asked for what it received.
 pub(crate) struct Listener {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Vec<Heard>, Error>>>,
+    thread: Option<JoinHandle<Result<Vec<Received>, Error>>>,
 }
 
 impl Listener {
@@ -51,13 +51,13 @@ impl Listener {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("listener".into()).spawn(move || {
             sched::set(thread::current(), Class::Fifo { priority: PRIORITY })?;
-            hear(&socket, &stopped)
+            receive(&socket, &stopped)
         })?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Returns everything that arrived until a moment from now.
-    pub(crate) fn heard(mut self) -> Result<Vec<Heard>, Error> {
+    pub(crate) fn received(mut self) -> Result<Vec<Received>, Error> {
         clock::sleep(Duration::from_millis(20));
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -73,7 +73,7 @@ impl Drop for Listener {
     }
 }
 
-fn hear(socket: &UdpSocket, stop: &AtomicBool) -> Result<Vec<Heard>, Error> {
+fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Result<Vec<Received>, Error> {
     let offset = WallOffset::measure();
     let mut heard = Vec::with_capacity(1 << 16);
     let mut inbox = Inbox::new(64, 2_048);
@@ -93,7 +93,7 @@ fn hear(socket: &UdpSocket, stop: &AtomicBool) -> Result<Vec<Heard>, Error> {
                     Err(_) => (datagram.bytes, true),
                 };
                 let stamp = first.then(|| Stamp::read(payload)).flatten();
-                heard.push(Heard { at, bytes: payload.len() as u32, stamp });
+                heard.push(Received { at, bytes: payload.len() as u32, stamp });
             }
         }
     }

@@ -22,7 +22,7 @@ use system_tests::network::{Network, higher, lower};
 use crate::Error;
 use crate::role::Role;
 pub(crate) use broker::{Broker, Config};
-pub(crate) use far::{Heard, Listener, Sink};
+pub(crate) use far::{Listener, Received, Sink};
 pub(crate) use processes::Member;
 
 /// The two hosts of an experiment.

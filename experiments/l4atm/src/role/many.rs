@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Opened {
     /// Before the first channel.
-    pub(crate) nothing: [Held; 2],
+    pub(crate) nothing: [Resources; 2],
     pub(crate) levels: Vec<Level>,
     /// Why there are fewer channels than requested, if there are.
     pub(crate) stopped: Option<String>,
@@ -55,12 +55,12 @@ pub(crate) struct Level {
     pub(crate) attach_ns: Vec<u64>,
     pub(crate) queue_ns: Vec<u64>,
     /// The resources of the server, and of the client.
-    pub(crate) held: [Held; 2],
+    pub(crate) held: [Resources; 2],
 }
 
 /// The resources that a process holds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Held {
+pub(crate) struct Resources {
     pub(crate) resident_kb: u64,
     pub(crate) mappings: u64,
     pub(crate) descriptors: u64,
@@ -80,8 +80,8 @@ impl Many {
         let Self { server, to, first, .. } = *self;
         let levels = &self.levels;
         let mut broker = Broker::connect_to(&self.socket)?;
-        let held = || -> Result<[Held; 2], Error> {
-            Ok([Held::of(server)?, Held::of(std::process::id())?])
+        let held = || -> Result<[Resources; 2], Error> {
+            Ok([Resources::of(server)?, Resources::of(std::process::id())?])
         };
         let most = levels.iter().copied().max().unwrap_or(0) as usize;
         let mut all: Vec<(GrantedChannel, Sending)> = Vec::with_capacity(most);
@@ -159,7 +159,7 @@ fn one(
     Ok((granted, sending, times))
 }
 
-impl Held {
+impl Resources {
     fn of(process: u32) -> Result<Self, Error> {
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

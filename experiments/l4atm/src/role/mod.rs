@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 pub(crate) use load::Worked;
 pub(crate) use many::{Level, Many, Opened};
-pub(crate) use plain::{How, Plain, Sent};
-pub(crate) use writer::{Pattern, Writer, Wrote};
+pub(crate) use plain::{Plain, PlainReport, SendMode};
+pub(crate) use writer::{Pattern, Writer, WriterReport};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Role {

@@ -17,7 +17,7 @@ pub(crate) struct Plain {
     pub(crate) to: SocketAddr,
     pub(crate) number: u32,
     pub(crate) bytes: u32,
-    pub(crate) how: How,
+    pub(crate) how: SendMode,
     /// The SCHED_FIFO priority, or `None` for an ordinary process.
     pub(crate) fifo: Option<u8>,
     pub(crate) start_ns: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Plain {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(crate) enum How {
+pub(crate) enum SendMode {
     /// send(2) as fast as the kernel allows.
     Tight,
     /// sendmmsg(2) of 64.
@@ -40,7 +40,7 @@ pub(crate) enum How {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(crate) struct Sent {
+pub(crate) struct PlainReport {
     /// The messages that the kernel accepted.
     pub(crate) messages: u64,
     /// The messages that the kernel refused.
@@ -51,17 +51,17 @@ pub(crate) struct Sent {
 const BATCH: usize = 64;
 
 impl Plain {
-    pub(super) fn send(&self) -> Result<Sent, Error> {
+    pub(super) fn send(&self) -> Result<PlainReport, Error> {
         begin(self.start_ns, self.fifo)?;
         let cpu = clock::thread_cpu_time();
         let (messages, refused) = match self.how {
-            How::Tight => (self.tight()?, 0),
-            How::Batches => (self.batches()?, 0),
-            How::Trains { segment } => (self.trains(segment)?, 0),
-            How::Paced { every_ns } => (self.paced(every_ns)?, 0),
-            How::Flood { every_ns } => self.flood(every_ns)?,
+            SendMode::Tight => (self.tight()?, 0),
+            SendMode::Batches => (self.batches()?, 0),
+            SendMode::Trains { segment } => (self.trains(segment)?, 0),
+            SendMode::Paced { every_ns } => (self.paced(every_ns)?, 0),
+            SendMode::Flood { every_ns } => self.flood(every_ns)?,
         };
-        Ok(Sent { messages, refused, cpu_ns: (clock::thread_cpu_time() - cpu).as_nanos() })
+        Ok(PlainReport { messages, refused, cpu_ns: (clock::thread_cpu_time() - cpu).as_nanos() })
     }
 
     fn socket(&self) -> io::Result<StdSocket> {

@@ -52,7 +52,7 @@ pub(crate) enum Pattern {
 
 /// The result of a writer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Wrote {
+pub(crate) struct WriterReport {
     /// The messages that were put into the queue.
     pub(crate) messages: u64,
     /// The messages for which there was no room.
@@ -89,7 +89,7 @@ impl Writer {
         Ok(want)
     }
 
-    pub(super) fn write(&self) -> Result<Wrote, Error> {
+    pub(super) fn write(&self) -> Result<WriterReport, Error> {
         begin(self.start_ns, None)?;
         let mut broker = Broker::connect_to(&self.socket)?;
         let want = self.want()?;
@@ -109,7 +109,7 @@ impl Writer {
         let status = all.into_iter().find(|one| one.grant == granted.id());
         let status = status.ok_or("the server does not know this channel")?;
         broker.release_channel(granted)?;
-        Ok(Wrote { messages, no_room, cpu_ns, sleeps, status })
+        Ok(WriterReport { messages, no_room, cpu_ns, sleeps, status })
     }
 
     fn tight(&self, sending: &mut Sending, until: Instant) -> Result<u64, Error> {

@@ -148,7 +148,7 @@ mod tests {
 
     /// Compares with every t up to a limit far beyond the busy window, one by one.
     #[test]
-    fn the_jumps_decide_as_looking_at_every_instant_does() {
+    fn the_jumps_decide_like_checking_every_instant() {
         let mut state = 7u64;
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

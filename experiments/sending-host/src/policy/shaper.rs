@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_leaves_no_trace() {
+    fn a_refused_message_changes_nothing() {
         let mut shaper = Shaper::new(traffic(2), 2);
         assert_eq!(shaper.arrive(ns(0), 1), Err(NotAccepted::WrongSize { bytes: 1 }));
         assert_eq!(shaper.arrive(ns(0), 10), Err(NotAccepted::WrongSize { bytes: 10 }));

@@ -194,7 +194,7 @@ fn a_hog_keeps_the_link_waiting() {
 }
 
 #[test]
-fn what_cannot_be_run_is_named() {
+fn setups_that_cannot_be_run_are_named() {
     let (sender, channels) = (sender(LinkScheduling::InInterrupt), channels());
     let setup = Setup {
         sender: &sender,

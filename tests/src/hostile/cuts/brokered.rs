@@ -228,7 +228,7 @@ impl Stage {
         let ended = self.recover()?;
         if self.is_dead(&ended) {
             client.kill();
-            receiver.heard(None)?;
+            receiver.check_arrivals(None)?;
         } else {
             let was = format!("(cut: {ended:?})");
             must("the loopback stays down", loopback_is_up)?;
@@ -241,7 +241,7 @@ impl Stage {
                     return Err(format!("{lost} of {sent} messages were lost: {verdict} {was}"));
                 }
             } else {
-                receiver.heard(Some(sent)).map_err(|why| format!("{why} {was}"))?;
+                receiver.check_arrivals(Some(sent)).map_err(|why| format!("{why} {was}"))?;
             }
             if is_open {
                 let given = client.ask("give-back");
@@ -301,7 +301,7 @@ impl Stage {
         expect(&mut client, "connect", "done").map_err(was)?;
         expect(&mut client, "rejoin", "done").map_err(was)?;
         expect(&mut client, "drain", "done").map_err(was)?;
-        receiver.heard(Some(3)).map_err(was)?;
+        receiver.check_arrivals(Some(3)).map_err(was)?;
         expect(&mut client, "give-back", "done").map_err(was)?;
         let belief = Belief::from([Some(1_000 * FIRST)]);
         self.holds_what_it_was_told(uid, &mut client, "upcalls", &belief).map_err(was)?;
@@ -412,13 +412,13 @@ impl Receiver {
     /// Checks that every message put in has arrived, in order, at most one of them twice: the one
     /// that was being handed over. If the number sent is unknown, the messages that arrived must be
     /// the first ones.
-    fn heard(&self, sent: Option<u64>) -> Result<(), String> {
-        let heard = self.all_that_arrived(sent)?;
-        let mut once = heard.clone();
+    fn check_arrivals(&self, sent: Option<u64>) -> Result<(), String> {
+        let arrived = self.all_that_arrived(sent)?;
+        let mut once = arrived.clone();
         once.dedup();
         let all = sent.unwrap_or(once.len() as u64);
-        if once != (0..all).collect::<Vec<_>>() || heard.len() > once.len() + 1 {
-            return Err(format!("of {sent:?} messages {heard:?} arrived"));
+        if once != (0..all).collect::<Vec<_>>() || arrived.len() > once.len() + 1 {
+            return Err(format!("of {sent:?} messages {arrived:?} arrived"));
         }
         Ok(())
     }
@@ -426,12 +426,12 @@ impl Receiver {
     /// Returns how many of `sent` messages did not arrive. Checks that the others came in order, at
     /// most one of them twice.
     fn misses_of(&self, sent: u64) -> Result<u64, String> {
-        let heard = self.all_that_arrived(None)?;
-        let mut once = heard.clone();
+        let arrived = self.all_that_arrived(None)?;
+        let mut once = arrived.clone();
         once.dedup();
         let in_order = once.is_sorted() && once.last().is_none_or(|last| *last < sent);
-        if !in_order || heard.len() > once.len() + 1 {
-            return Err(format!("of {sent} messages {heard:?} arrived"));
+        if !in_order || arrived.len() > once.len() + 1 {
+            return Err(format!("of {sent} messages {arrived:?} arrived"));
         }
         Ok(sent - once.len() as u64)
     }
@@ -439,20 +439,20 @@ impl Receiver {
     /// Returns the numbers of the messages that arrived. Waits for `expected` of them, even on a
     /// busy host.
     fn all_that_arrived(&self, expected: Option<u64>) -> Result<Vec<u64>, String> {
-        let mut heard = Vec::new();
+        let mut arrived = Vec::new();
         let mut buffer = [0; 2 * MESSAGE];
         loop {
             let silence = match expected {
                 // Loopback is quick; on a busy host the sending thread may not be.
-                Some(expected) if (heard.len() as u64) < expected => 2_000,
+                Some(expected) if (arrived.len() as u64) < expected => 2_000,
                 _ => 2,
             };
             self.0.set_read_timeout(Some(Time::from_millis(silence))).expect("a socket");
-            let Ok(bytes) = self.0.recv(&mut buffer) else { return Ok(heard) };
+            let Ok(bytes) = self.0.recv(&mut buffer) else { return Ok(arrived) };
             if bytes != MESSAGE {
                 return Err(format!("a message of {bytes} bytes arrived"));
             }
-            heard.push(u64::from_be_bytes(buffer[..8].try_into().expect("eight bytes")));
+            arrived.push(u64::from_be_bytes(buffer[..8].try_into().expect("eight bytes")));
         }
     }
 }

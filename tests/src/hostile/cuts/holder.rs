@@ -98,13 +98,13 @@ impl Holder {
                 self.broker = Some(Broker::connect_within(socket, PATIENCE)?);
             }
             ["request", kind, per_mille] => {
-                let what = what(kind, per_mille);
+                let what = request_of(kind, per_mille);
                 let want = Want { thread: thread::current(), what };
                 self.granted = Some(self.broker()?.request(&want)?);
             }
             ["change", kind, per_mille] => {
                 let (broker, granted) = self.both()?;
-                granted.change(broker, what(kind, per_mille))?;
+                granted.change(broker, request_of(kind, per_mille))?;
             }
             ["release"] => {
                 let (broker, granted) = self.both()?;
@@ -202,7 +202,7 @@ impl Holder {
 }
 
 /// Returns the request of this kind, with `per_mille` thousandths of a CPU.
-fn what(kind: &str, per_mille: &str) -> What {
+fn request_of(kind: &str, per_mille: &str) -> What {
     let micros = 20 * per_mille.parse::<u64>().expect("a number");
     let period = Duration::from_millis(20);
     match kind {

@@ -92,10 +92,10 @@ pub(super) enum Body {
     Channels {
         after: u64,
     },
-    Request(Asked),
+    Request(GrantRequest),
     Change {
         grant: Id,
-        want: Asked,
+        want: GrantRequest,
     },
     Release {
         grant: Id,
@@ -120,9 +120,9 @@ pub(super) enum Body {
 
 /// A grant request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct GrantRequest {
     pub(super) kind: Kind,
-    pub(super) thread: Who,
+    pub(super) thread: ThreadChoice,
     /// The share of a CPU in parts per million; quotas are a tenth of a CPU.
     pub(super) ppm: u64,
     pub(super) period_us: u64,
@@ -137,7 +137,7 @@ pub(super) enum Kind {
 
 /// The thread that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum ThreadChoice {
     Own,
     Leader,
     Init,
@@ -305,8 +305,8 @@ impl Body {
             19..25 => Self::Ping,
             25..29 => Self::Status { after: some_number(rng) },
             29..32 => Self::Channels { after: some_number(rng) },
-            32..60 => Self::Request(Asked::draw(rng)),
-            60..68 => Self::Change { grant: Id::draw(rng), want: Asked::draw(rng) },
+            32..60 => Self::Request(GrantRequest::draw(rng)),
+            60..68 => Self::Change { grant: Id::draw(rng), want: GrantRequest::draw(rng) },
             68..76 => Self::Release { grant: Id::draw(rng) },
             76..82 => {
                 let guessed = Token::Guessed(rng.random());
@@ -334,7 +334,7 @@ fn some_number(rng: &mut impl Rng) -> u64 {
     }
 }
 
-impl Asked {
+impl GrantRequest {
     fn draw(rng: &mut impl Rng) -> Self {
         let kind = match rng.random_range(0..6) {
             0..3 => Kind::Upcalls { count: [1, 1, 2, 64, 65][rng.random_range(0..5)] },
@@ -342,12 +342,12 @@ impl Asked {
             _ => Kind::Priority,
         };
         let thread = match rng.random_range(0..20) {
-            0..12 => Who::Own,
-            12..15 => Who::Leader,
-            15 => Who::Init,
-            16 => Who::Parent,
-            17 => Who::Ended,
-            _ => Who::Any(rng.random_range(-5..40_000)),
+            0..12 => ThreadChoice::Own,
+            12..15 => ThreadChoice::Leader,
+            15 => ThreadChoice::Init,
+            16 => ThreadChoice::Parent,
+            17 => ThreadChoice::Ended,
+            _ => ThreadChoice::Any(rng.random_range(-5..40_000)),
         };
         let ppm = match rng.random_range(0..10) {
             0 => some_number(rng),

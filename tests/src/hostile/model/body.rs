@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use punctual_linux::thread;
 
-use super::action::{Asked, Body, Id, Kind, Token, Who, Wish};
+use super::action::{Body, GrantRequest, Id, Kind, ThreadChoice, Token, Wish};
 use super::rogue::Rogue;
 
 /// Writes a message, in which what the client knows at this moment replaces the drawn placeholders.
@@ -80,14 +80,16 @@ pub(super) fn channel(wish: &Wish) -> Value {
     })
 }
 
-fn want(asked: &Asked, rogue: &Rogue) -> Value {
+fn want(asked: &GrantRequest, rogue: &Rogue) -> Value {
     let thread = match asked.thread {
-        Who::Own => thread::current().as_raw(),
-        Who::Leader => std::process::id() as i32,
-        Who::Init => 1,
-        Who::Parent => rustix::process::getppid().map_or(1, |parent| parent.as_raw_nonzero().get()),
-        Who::Ended => rogue.ended_thread,
-        Who::Any(any) => any,
+        ThreadChoice::Own => thread::current().as_raw(),
+        ThreadChoice::Leader => std::process::id() as i32,
+        ThreadChoice::Init => 1,
+        ThreadChoice::Parent => {
+            rustix::process::getppid().map_or(1, |parent| parent.as_raw_nonzero().get())
+        }
+        ThreadChoice::Ended => rogue.ended_thread,
+        ThreadChoice::Any(any) => any,
     };
     let period_ns = asked.period_us.saturating_mul(1_000);
     match asked.kind {

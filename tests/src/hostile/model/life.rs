@@ -23,19 +23,19 @@ const LOOK: Duration = Duration::from_millis(30);
 
 /// The record of one hostile user's processes.
 #[derive(Debug)]
-pub(super) struct Lives {
+pub(super) struct UserRecord {
     user: u32,
     pub(super) lives: u64,
     pub(super) actions: u64,
     /// The last process, which holds nothing any more; it ends when this value is dropped.
-    last: Life,
+    last: RogueProcess,
 }
 
-impl Lives {
+impl UserRecord {
     /// Returns the last actions of the last process.
     pub(super) fn last_actions(&self) -> String {
-        let told = self.last.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let last: Vec<&str> = told.last.iter().map(String::as_str).collect();
+        let record = self.last.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let last: Vec<&str> = record.last.iter().map(String::as_str).collect();
         format!("user {}, process {}:\n  {}", self.user, self.lives - 1, last.join("\n  "))
     }
 
@@ -47,7 +47,7 @@ impl Lives {
 
 /// The output of one process.
 #[derive(Debug, Default)]
-struct Told {
+struct Record {
     last: VecDeque<String>,
     actions: u64,
     /// Whether it has released everything.
@@ -57,40 +57,40 @@ struct Told {
 
 /// A process and its children. They are killed when this value is dropped.
 #[derive(Debug)]
-struct Life {
+struct RogueProcess {
     child: Child,
-    told: Arc<Mutex<Told>>,
+    record: Arc<Mutex<Record>>,
 }
 
 /// Lets a user act until the given time.
-pub(super) fn lives_of(user: u32, round: &Round, broker: &Broker, until: Instant) -> Lives {
+pub(super) fn run_user(user: u32, round: &Round, broker: &Broker, until: Instant) -> UserRecord {
     let (mut lives, mut actions) = (0, 0);
     loop {
         let stream = u64::from(user) << 32 | lives;
-        let life = Life::start(user, round, stream, broker, until);
+        let life = RogueProcess::start(user, round, stream, broker, until);
         lives += 1;
         loop {
             clock::sleep(LOOK);
             groups::signal(&life.child, Signal::CONT);
-            let told = life.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let record = life.record.lock().unwrap_or_else(PoisonError::into_inner);
             // A process that does not come to rest is stuck in a call, and the check of what it
             // holds sees it.
             let late = clock::now() > until + Duration::from_secs(10);
-            let over = told.rests || late || (told.ended && clock::now() >= until);
+            let over = record.rests || late || (record.ended && clock::now() >= until);
             if over {
-                actions += told.actions;
-                drop(told);
-                return Lives { user, lives, actions, last: life };
+                actions += record.actions;
+                drop(record);
+                return UserRecord { user, lives, actions, last: life };
             }
-            if told.ended {
-                actions += told.actions;
+            if record.ended {
+                actions += record.actions;
                 break;
             }
         }
     }
 }
 
-impl Life {
+impl RogueProcess {
     fn start(user: u32, round: &Round, stream: u64, broker: &Broker, until: Instant) -> Self {
         let mut command = this_program(&format!("rogue {}", broker.socket().display()));
         command.uid(user).gid(user).current_dir("/").process_group(0);
@@ -100,27 +100,27 @@ impl Life {
         let begin = format!("{} {stream} {left_ms} {}", round.seed, round.without);
         // The process may have ended.
         let _ = child.stdin.as_mut().map(|input| writeln!(input, "{begin}"));
-        let told = Arc::new(Mutex::new(Told::default()));
-        let (output, tells) = (child.stdout.take().expect("piped"), Arc::clone(&told));
+        let record = Arc::new(Mutex::new(Record::default()));
+        let (output, tells) = (child.stdout.take().expect("piped"), Arc::clone(&record));
         std::thread::spawn(move || listen(BufReader::new(output), &tells));
-        Self { child, told }
+        Self { child, record }
     }
 }
 
-fn listen(output: impl std::io::BufRead, told: &Mutex<Told>) {
-    let lock = || told.lock().unwrap_or_else(PoisonError::into_inner);
+fn listen(output: impl std::io::BufRead, record: &Mutex<Record>) {
+    let lock = || record.lock().unwrap_or_else(PoisonError::into_inner);
     for line in output.lines() {
         let Ok(line) = line else { break };
         let Some((_, said)) = line.split_once("> ") else { continue };
-        let mut told = lock();
+        let mut record = lock();
         match said {
             "ready" => {}
-            "resting" => told.rests = true,
+            "resting" => record.rests = true,
             action => {
-                told.actions += 1;
-                told.last.push_back(action.to_owned());
-                if told.last.len() > LAST {
-                    told.last.pop_front();
+                record.actions += 1;
+                record.last.push_back(action.to_owned());
+                if record.last.len() > LAST {
+                    record.last.pop_front();
                 }
             }
         }
@@ -128,7 +128,7 @@ fn listen(output: impl std::io::BufRead, told: &Mutex<Told>) {
     lock().ended = true;
 }
 
-impl Drop for Life {
+impl Drop for RogueProcess {
     fn drop(&mut self) {
         groups::signal(&self.child, Signal::KILL);
         let _ = self.child.wait();

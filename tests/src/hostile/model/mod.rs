@@ -16,7 +16,7 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 
 use super::broker::{Broker, Holds};
-use super::honest::{Asked, Asker, DELAY_BOUND, Sender, Sent};
+use super::honest::{Asker, AskerReport, DELAY_BOUND, Sender, SenderReport};
 use super::person::{FIRST_USER, program_to_become};
 use crate::live;
 
@@ -64,9 +64,9 @@ impl Bounds {
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The report of the client that made requests.
-    pub asked: Asked,
+    pub asked: AskerReport,
     /// The report of the client that sent.
-    pub sent: Sent,
+    pub sent: SenderReport,
     /// The number of processes of hostile clients.
     pub lives: u64,
     /// The number of their actions.
@@ -104,15 +104,15 @@ impl Round {
         let until = clock::now() + self.length;
         let (acted, (mut late, mut problems)) = std::thread::scope(|scope| {
             let watching = scope.spawn(|| watch::until(until, broker, before, self.bounds));
-            let start = |user| scope.spawn(move || life::lives_of(user, self, broker, until));
+            let start = |user| scope.spawn(move || life::run_user(user, self, broker, until));
             let acting: Vec<_> = users.iter().map(|user| start(*user)).collect();
-            let acted: Vec<life::Lives> =
+            let acted: Vec<life::UserRecord> =
                 acting.into_iter().map(|one| one.join().expect("no panic")).collect();
             (acted, watching.join().expect("no panic"))
         });
         let resting = watch::rest(&users, broker, &acted);
         problems.extend(resting);
-        let last: Vec<String> = acted.iter().map(life::Lives::last_actions).collect();
+        let last: Vec<String> = acted.iter().map(life::UserRecord::last_actions).collect();
         let (lives, actions) = acted
             .iter()
             .fold((0, 0), |(lives, actions), one| (lives + one.lives, actions + one.actions));
@@ -136,7 +136,7 @@ impl Round {
         Err(Broken { is_late, why })
     }
 
-    fn judge_waits(&self, asked: &Asked, sent: &Sent) -> Vec<String> {
+    fn judge_waits(&self, asked: &AskerReport, sent: &SenderReport) -> Vec<String> {
         let bounds = self.bounds;
         unheld(&[
             (asked.worst_ms <= bounds.worst_ms, "an honest request waited too long"),
@@ -151,7 +151,7 @@ fn unheld(all: &[(bool, &str)]) -> Vec<String> {
     all.iter().filter(|(holds, _)| !holds).map(|(_, what)| (*what).to_owned()).collect()
 }
 
-fn judge(asked: &Asked, sent: &Sent) -> Vec<String> {
+fn judge(asked: &AskerReport, sent: &SenderReport) -> Vec<String> {
     let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
     let late = sent.delay_ms > bound_ms + 1_000;
     unheld(&[

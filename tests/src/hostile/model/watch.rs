@@ -3,7 +3,7 @@
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
-use super::life::Lives;
+use super::life::UserRecord;
 use super::{Bounds, MEMORY_KB};
 use crate::hostile::broker::{Broker, Holds, QUOTA_GRANTS, QUOTA_PPM};
 use crate::hostile::groups;
@@ -55,7 +55,7 @@ pub(super) fn until(
 
 /// Waits until the hostile users, which have released everything, hold nothing while their
 /// processes live. Returns what they still hold.
-pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[Lives]) -> Vec<String> {
+pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[UserRecord]) -> Vec<String> {
     let mut problems = Vec::new();
     let held = || {
         let mut held = broker.held();
@@ -68,7 +68,7 @@ pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[Lives]) -> Vec<Strin
         problems.push(format!("still held by clients without a connection: {:?}", held()));
     }
     // A thread of a reservation leaves its class only by itself; these threads do not leave it.
-    let fifo = |one: &Lives| groups::of_class(groups::threads_of(one.group()), "SCHED_FIFO");
+    let fifo = |one: &UserRecord| groups::of_class(groups::threads_of(one.group()), "SCHED_FIFO");
     let raised = || lives.iter().flat_map(fifo).collect::<Vec<_>>();
     if !live::eventually(|| raised().is_empty()) {
         for thread in raised() {
