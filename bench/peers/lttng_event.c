@@ -1,7 +1,7 @@
-/* An event of LTTng's user-space tracer, as `bench/benches/trace_event.rs` asks for it.
+/* Records events with LTTng's user-space tracer, for `bench/benches/trace_event.rs`.
  *
- * `event N`: N events, stamped by the tracer itself. Answers with nanoseconds of processor time. A
- * session that takes them is the caller's business; without one the answer is "no session takes the
+ * `event N`: records N events, stamped by the tracer itself, and answers with nanoseconds of processor
+ * time. The caller starts a session that takes them; without one the answer is "no session takes the
  * events". */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Two modems of SpanDSP, what the one says heard by the other a block later: the bare library. An
- * operation is one modem's 160 samples, heard and said. A name that ends in ".42" has SpanDSP's own
- * V.42 over the modem, connected and idle; in ".42full", it always has something to send. */
+/* Two modems of the bare SpanDSP library, each of which receives the other's samples a block later. An
+ * operation is one modem's 160 samples, received and sent. A name that ends in ".42" has SpanDSP's own
+ * V.42 over the modem, connected and idle; one that ends in ".42full" always has something to send. */
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ struct end {
     fsk_tx_state_t *tx;
     fsk_rx_state_t *rx;
     v42_state_t *v42;
-    /* Messages for V.42, whether there is always one more, and those that came. */
+    /* Messages to send over V.42, whether there is always one more, and messages received. */
     int to_send, full, came;
     int16_t said[2][BLOCK];
 };
@@ -40,7 +40,7 @@ static int get_v42_bit(void *user) {
 }
 
 static void put_v42_bit(void *user, int bit) {
-    /* Below zero it is a report of the modem. */
+    /* A negative value is a status report of the modem. */
     if (bit >= 0) v42_rx_bit(((struct end *)user)->v42, bit);
 }
 
@@ -59,7 +59,7 @@ static int get_message(void *user, uint8_t *message, int room) {
 
 static void put_message(void *user, const uint8_t *message, int length) {
     (void)message;
-    /* Below zero it is a report. */
+    /* A negative length is a status report. */
     ((struct end *)user)->came += length > 0;
 }
 
@@ -70,7 +70,7 @@ static void begin(struct end *end, const char *what, int calling) {
     if (strstr(what, ".42")) {
         end->to_send = 1;
         end->full = strstr(what, ".42full") != NULL;
-        /* Without the question whether the far end has it. */
+        /* Without detecting whether the far end supports it. */
         end->v42 = v42_init(NULL, calling, 0, get_message, put_message, end);
         v42_restart(end->v42);
         get = get_v42_bit, put = put_v42_bit;

@@ -1,9 +1,10 @@
-/* DPDK's meter, asked as `bench/benches/policing` asks ours: srTCM, colour-blind (RFC 2697).
+/* Measures DPDK's meter in the same way as `bench/benches/policing` measures Punctual's policers: srTCM,
+ * colour-blind (RFC 2697).
  *
- * `one N`: N PDUs of one sender, each told the time; `turns N`: of 64 senders in turn; `tsc N`: of one,
- * reading the time-stamp counter each time; `loop N` and `loops N`: the loops of `one` and of `turns`,
- * which ask nobody; `kept N`: as `one`, with the meter in registers. Else meters are in memory between
- * two questions, as ours are and as those of a server of many senders would be. Answers with
+ * `one N`: N PDUs of one sender, each with a given time; `turns N`: of 64 senders in turn; `tsc N`: of
+ * one, reading the time-stamp counter each time; `loop N` and `loops N`: the loops of `one` and of
+ * `turns` without a meter; `kept N`: like `one`, with the meter in registers. Otherwise meters are in
+ * memory between two calls, like Punctual's and like those of a server of many senders. Answers with
  * nanoseconds of processor time. */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #define GAPS 1024
 #define SENDERS 64
 
-/* What the compiler must not assume to be as it was. */
+/* Memory that the compiler must not assume unchanged. */
 #define ANYTHING_MAY_HAVE_CHANGED __asm__ volatile("" : : : "memory")
 
 static uint64_t gaps[GAPS];
@@ -36,7 +37,7 @@ static uint64_t processor_time(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Each gives how many PDUs are not green, so that nothing is left out, and moves the time on. */
+/* Each returns how many PDUs are not green, so that nothing is optimised away, and advances the time. */
 static __attribute__((noinline)) uint64_t one(uint64_t count, uint64_t *at)
 {
 	uint64_t now = *at, others = 0;
@@ -76,7 +77,7 @@ static __attribute__((noinline)) uint64_t loop(uint64_t count, uint64_t *at)
 	return 0;
 }
 
-/* All of a round at the same time. */
+/* All PDUs of a round have the same time. */
 static __attribute__((noinline)) uint64_t turns(uint64_t count, uint64_t *at)
 {
 	uint64_t now = *at, others = 0;
@@ -134,7 +135,7 @@ static const struct {
 
 int main(void)
 {
-	/* 1 Gbit/s in bytes a second, bursts of 50 PDUs; the same load as ours: 0.8, gaps drawn evenly. */
+	/* 1 Gbit/s in bytes a second, bursts of 50 PDUs; the same load as for Punctual: 0.8, uniform gaps. */
 	struct rte_meter_srtcm_params params = {
 		.cir = 125000000, .cbs = 50 * PDU, .ebs = 50 * PDU
 	};
@@ -145,7 +146,7 @@ int main(void)
 	char *eal[] = { "rte_meter", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
 			"-m", "16", "--lcores=0", "--log-level=1" };
 
-	/* Its environment measures the counter's rate, and keeps this thread on one CPU: not wanted. */
+	/* Its environment measures the counter's rate, but also pins this thread to one CPU: undo that. */
 	sched_getaffinity(0, sizeof(cpus), &cpus);
 	if (rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) < 0) {
 		puts("DPDK's environment does not start");
@@ -163,7 +164,7 @@ int main(void)
 		seed ^= seed << 13;
 		seed ^= seed >> 7;
 		seed ^= seed << 17;
-		/* A PDU takes 8 us: on average 10 us apart, in cycles. */
+		/* A PDU takes 8 us, and they are 10 us apart on average, in cycles. */
 		gaps[i] = (uint64_t)((double)(seed % 20000) * (double)hz / 1e9);
 		sizes[i] = PDU;
 	}
@@ -180,7 +181,7 @@ int main(void)
 			uint64_t others = questions[i].run(count, &now);
 
 			taken = processor_time() - start;
-			/* So that nothing is left out. */
+			/* So that nothing is optimised away. */
 			__asm__ volatile("" : : "r"(others));
 		}
 		if (taken == 0) {

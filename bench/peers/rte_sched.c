@@ -1,8 +1,9 @@
-/* DPDK's hierarchical scheduler, asked as `bench/benches/link_scheduler` asks our queues.
+/* Measures DPDK's hierarchical scheduler in the same way as `bench/benches/link_scheduler` measures
+ * Punctual's queues.
  *
- * One port, one subport, 4,096 pipes (what we call channels), never held by a rate: a packet waits in
- * each pipe; `hold N` takes N packets out, and queues each again in its pipe. Answers with nanoseconds
- * of processor time. */
+ * One port, one subport, 4,096 pipes (which correspond to channels), never limited by a rate: a packet
+ * waits in each pipe; `hold N` takes N packets out, and queues each again in its pipe. Answers with
+ * nanoseconds of processor time. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <sched.h>
@@ -16,7 +17,7 @@
 
 #define PIPES 4096
 #define BURST 32
-/* A class that is strictly served, so that nothing is shared out. */
+/* A class with strict priority, so that no sharing takes place. */
 #define CLASS 0
 /* Bytes a second. */
 #define RATE 12500000000ull
@@ -74,7 +75,7 @@ int main(void)
 	char what[16];
 	uint64_t count;
 
-	/* Its environment keeps this thread on one CPU: not wanted. */
+	/* Its environment pins this thread to one CPU: undo that. */
 	sched_getaffinity(0, sizeof(cpus), &cpus);
 	if (rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) < 0) {
 		puts("DPDK's environment does not start");
@@ -112,7 +113,7 @@ int main(void)
 			}
 			taken += n;
 		}
-		/* A few more than asked for, which the time is cut to. */
+		/* A few more than requested; the time is scaled to N. */
 		double each = (double)(processor_time() - start) / (double)taken;
 
 		printf("%.0f\n", each * (double)count);

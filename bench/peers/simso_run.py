@@ -12,7 +12,7 @@ import types
 try:
     import imp  # noqa: F401
 except ImportError:
-    # SimSo 0.8 imports it only for schedulers that come as a file; Python 3.12 has it no more.
+    # SimSo 0.8 imports it only for schedulers in files; Python 3.12 no longer has it.
     sys.modules["imp"] = types.ModuleType("imp")
 
 from simso.configuration import Configuration
@@ -37,7 +37,7 @@ def main():
             deadline=period,
         )
     configuration.add_processor(name="CPU", identifier=1)
-    # Of its rate-monotonic schedulers the one for a single processor.
+    # Its rate-monotonic scheduler for a single processor.
     configuration.scheduler_info.clas = "simso.schedulers.RM_mono"
     configuration.check_all()
     model = Model(configuration)
