@@ -201,7 +201,7 @@ fn a_contained_handler_gets_its_time_once_more_below_all_upcalls_and_then_the_le
     assert!(more_of(&pair.others));
     is_contained_and_rejoins(pair);
     let fifo = |priority| Some(Class::Fifo { priority });
-    // Later jobs run at the level of the shortest period, and end at once.
+    // Later jobs run at the running level, and end at once.
     let classes = classes.lock().expect("whole");
     let (first, rest) = classes.split_first().expect("it ran");
     assert_eq!(first.0, fifo(RUNNING), "{classes:?}");

@@ -110,7 +110,7 @@ fn an_upcall_gives_way_at_its_yield_points_and_nowhere_else() {
     );
     let between = |e: &&Event| e.at >= slow[gave_way].at && e.at <= slow[gave_way + 1].at;
     assert!(stopped.events.iter().filter(between).any(|e| e.job.task == 1));
-    // Each handler ran at the level of the shortest period.
+    // Each handler ran at the running level.
     let (_, class) = diary.ran_as.expect("ran");
     assert_eq!(class, Some(Class::Fifo { priority: RUNNING }));
     assert_eq!(stopped.events_lost, 0);
@@ -123,8 +123,7 @@ fn it_waits_at_the_priority_of_its_rate() {
         return;
     }
     let diary: Arc<Mutex<Diary>> = Arc::default();
-    // If the lowering were left to its successor, it would wait at the high level, because there is
-    // none.
+    // If its successor had to lower it, it would wait at the running level, because there is none.
     set_turns(Turns { lowering: Lowering::ByItself, ..Turns::STRICT });
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
     let worker =

@@ -49,8 +49,8 @@ pub fn spin(until: Instant, pause: Duration, mut goes_on: impl FnMut() -> bool) 
 }
 
 impl Enforcement {
-    /// Returns the time that each period gave, with periods counted from the first burst after a
-    /// pause, or `None` for fewer than two.
+    /// Summarises the time that each period gave, with periods counted from the first burst after a
+    /// pause. Returns `None` for fewer than two periods.
     ///
     /// A period is counted from the middle of a pause, so that a burst that comes a little earlier
     /// or later than its predecessor belongs to one period. The first tenth is left out: a

@@ -58,7 +58,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("not within thirty seconds: {what}");
 }
 
-/// Is no test: runs the role of another process.
+/// Plays the role of another process; not a test.
 #[test]
 fn other_process() {
     let Ok(role) = env::var(ROLE) else { return };

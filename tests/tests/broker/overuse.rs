@@ -237,7 +237,7 @@ fn sixteen_deaths_of_guards_and_brokers_leave_nothing_behind() {
         for client in &mut clients {
             assert_eq!(client.ask("resume"), "resumed", "cycle {cycle}");
         }
-        // Connections of clients are closed when they are read.
+        // The broker notices an ended connection of a client only when it reads it.
         let now = (descriptors(broker.id()), descriptors(guard.id.pid));
         let first = *open.get_or_insert(now);
         assert!(now.0 <= first.0 + 1 && now.1 <= first.1, "cycle {cycle}: {now:?}, {first:?}");

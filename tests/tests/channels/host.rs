@@ -47,7 +47,7 @@ pub(crate) const CONFIG: &str = r#"
     allow = ["channels"]
 "#;
 
-/// Is no test: runs the role of another process.
+/// Plays the role of another process; not a test.
 #[test]
 fn other_process() {
     let Ok(role) = env::var(ROLE) else { return };

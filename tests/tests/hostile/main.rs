@@ -26,7 +26,7 @@ fn alone() -> Option<MutexGuard<'static, ()>> {
     hostile::possible().then_some(guard)
 }
 
-/// Is no test: runs the role of another process.
+/// Plays the role of another process; not a test.
 #[test]
 fn other_process() {
     hostile::play();

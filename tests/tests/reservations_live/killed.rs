@@ -13,8 +13,8 @@ use punctual_runtime::reservation::{Refused, Reservations, StartError};
 
 use super::{HOG, Killed, alone, eventually, ms, ordinary, reservations};
 
-/// Is no test: the process that the next tests kill. Holds a hard and a soft hog, prints their ids,
-/// and sleeps.
+/// Plays the process that the next tests kill; not a test. Holds a hard and a soft hog, prints their
+/// ids, and sleeps.
 #[test]
 #[ignore = "started by other tests"]
 fn helper_that_is_killed() {

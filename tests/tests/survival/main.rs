@@ -16,7 +16,7 @@ mod rubbish;
 mod stops;
 mod stubborn;
 
-/// Is no test: runs the role of another process.
+/// Plays the role of another process; not a test.
 #[test]
 fn other_process() {
     actor::play();

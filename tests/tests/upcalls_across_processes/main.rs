@@ -15,13 +15,13 @@ use harness::{
     LONG, SHORT, Spec, alone, assert_nobody_is_preempted, millis, other, record_of, soon, within,
 };
 
-/// Is no test: runs the role of another process.
+/// Plays the role of another process; not a test.
 #[test]
 fn other_process() {
     harness::play();
 }
 
-/// Is no test: runs the role of a hostile process.
+/// Plays the role of a hostile process; not a test.
 #[test]
 fn hostile_process() {
     hostile::play();

@@ -286,7 +286,7 @@ fn where_bounds_fall(sender: &Sender, channels: &[Channel]) -> u32 {
 }
 
 /// No bound is exceeded where steps take at least their least costs, drawn or just enough for a
-/// better promise. With half of that, the promise made for it is exceeded.
+/// better promise. With half of these costs, the bounds proven for them are exceeded.
 #[test]
 fn o2_with_least_costs_never_exceeds_what_is_proven_for_them() {
     let (mut counted, mut worst, mut relied_on) = (0, 0.0f64, 0);
