@@ -14,12 +14,12 @@ use std::sync::mpsc;
 
 use punctual_analysis::UpcallOrder;
 use punctual_broker::admission::{AdmissionState, Asker};
-use punctual_broker::client::{Broker, RequestError};
 use punctual_broker::config::{Quota, QuotaOf};
-use punctual_broker::grant::GrantId;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
-use punctual_broker::want::{Kind, Want, What};
+use punctual_client::grant::GrantId;
+use punctual_client::want::{Kind, Want, What};
+use punctual_client::{Broker, RequestError};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};

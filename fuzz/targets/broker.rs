@@ -5,9 +5,9 @@ use libfuzzer_sys::fuzz_target;
 use punctual_analysis::UpcallOrder;
 use punctual_broker::admission::{Asker, Books};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
-use punctual_broker::grant::GrantId;
-use punctual_broker::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
-use punctual_broker::wire::{Ask, parse_ask, parse_said, to_bytes};
+use punctual_client::grant::GrantId;
+use punctual_client::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
+use punctual_client::wire::{Ask, parse_ask, parse_said, to_bytes};
 use punctual_model::HostProfile;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -14,9 +14,9 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_broker::SOCKET;
-use punctual_broker::client::{Broker, Granted};
-use punctual_broker::want::Want;
+use punctual_client::SOCKET;
+use punctual_client::want::Want;
+use punctual_client::{Broker, Granted};
 use punctual_linux::clock;
 use punctual_linux::thread::Tid;
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};

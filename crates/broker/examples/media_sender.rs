@@ -14,10 +14,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use punctual_broker::SOCKET;
-use punctual_broker::client::{Broker, ChannelError, GrantedChannel};
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::{SendError, Sending};
+use punctual_client::SOCKET;
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, ChannelError, GrantedChannel};
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::channel::LinearBounded;

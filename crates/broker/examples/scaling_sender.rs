@@ -13,9 +13,9 @@
 use std::env;
 use std::error::Error;
 
-use punctual_broker::client::{Broker, Granted, RequestError};
-use punctual_broker::want::{Want, What};
-use punctual_broker::wire::{Event, Offered};
+use punctual_client::want::{Want, What};
+use punctual_client::wire::{Event, Offered};
+use punctual_client::{Broker, Granted, RequestError};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Service, Upcall, UpcallError, UpcallSpec};

@@ -14,10 +14,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use punctual_broker::SOCKET;
-use punctual_broker::client::{Broker, ChannelError};
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::{ReceiveError, Receiving, Sending};
+use punctual_client::SOCKET;
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, ChannelError};
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::channel::LinearBounded;

@@ -5,9 +5,9 @@
 //! quota, admits it beside all live grants, and only then calls the kernel.
 //!
 //! Reading order:
-//! - [`want`]: the requests; [`config`]: the configuration, with the quotas.
+//! - [`config`]: which user may have how much.
 //! - [`admission`]: decides what fits beside the existing grants. Pure: no clock, no system call.
-//! - [`wire`]: the messages. [`client`]: the library for clients.
+//! - `punctual_client`: the messages, and the library for programs that ask.
 //! - [`ledger`]: the state that survives the broker's death. [`kernel`]: putting grants in force
 //!   and taking them back.
 //! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it: [`front`]
@@ -18,10 +18,8 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-pub mod client;
 pub mod config;
 pub mod front;
-pub mod grant;
 pub mod guard;
 pub mod kernel;
 pub mod ledger;
@@ -29,11 +27,6 @@ pub mod log;
 mod pace;
 pub mod parts;
 pub mod server;
-pub mod want;
-pub mod wire;
-
-/// The default socket on which the broker listens.
-pub const SOCKET: &str = "/run/punctual/broker.sock";
 
 /// The default folder of the ledger: in memory that ends with the boot, as processes do.
 pub const STATE: &str = "/run/punctual/state";

@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::kernel::privileges::PrivilegeError;
 
 /// The longest message between two parts, in bytes: a client's message and its envelope.
-pub const MAX_LINK: usize = crate::wire::MAX_MESSAGE + 1024;
+pub const MAX_LINK: usize = punctual_client::wire::MAX_MESSAGE + 1024;
 
 /// A role of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,8 +20,8 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_broker::SOCKET;
 use punctual_broker::kernel::privileges::{self, Account};
+use punctual_client::SOCKET;
 use rustix::thread::CapabilitySet;
 
 use self::address::Address;
@@ -91,7 +91,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 
 fn print_one(args: &Args) -> Outcome {
     // For its sentence if nobody answers.
-    punctual_broker::client::Broker::connect_to(&args.broker).map_err(Failure::cannot_here)?;
+    punctual_client::Broker::connect_to(&args.broker).map_err(Failure::cannot_here)?;
     let page = Source::new(args.broker.clone(), None).page();
     output::print(&format::Format::Text.of(&page.text()))?;
     Ok(Exit::Kept)

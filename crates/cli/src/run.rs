@@ -14,7 +14,7 @@ use punctual::contract::Declared;
 use punctual::run::{
     Compact, Error, NotStarted, Notice, Outcome as Ended, Prepared, Program, Ran, Reserve, Settings,
 };
-use punctual_broker::SOCKET;
+use punctual_client::SOCKET;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{Enforcement, Reservation};
 use serde::Serialize;

@@ -5,9 +5,9 @@ mod channels;
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
-use punctual_broker::SOCKET;
-use punctual_broker::client::Broker;
-use punctual_broker::wire::{ChannelsStatus, GrantStatus, GuardStatus, Status};
+use punctual_client::Broker;
+use punctual_client::SOCKET;
+use punctual_client::wire::{ChannelsStatus, GrantStatus, GuardStatus, Status};
 use punctual_model::units::percent;
 use punctual_model::{Duration, Service};
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use punctual::contract::Declared;
 use punctual::verify::{Options, verify};
-use punctual_broker::SOCKET;
+use punctual_client::SOCKET;
 use punctual_model::Duration;
 
 use crate::contract_file;

@@ -25,8 +25,8 @@ mod words;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use punctual_broker::SOCKET;
-use punctual_broker::client::Broker;
+use punctual_client::Broker;
+use punctual_client::SOCKET;
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_trace::Promise;

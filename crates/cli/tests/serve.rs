@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{PROFILE, PUNCTUAL, punctual, text};
-use punctual_broker::wire::Listener;
+use punctual_client::wire::Listener;
 use punctual_linux::process::{Signal, die_with_parent, send};
 use punctual_linux::sched::{self, Class};
 use serde_json::Value;
@@ -279,9 +279,9 @@ fn a_service_manager_is_told_how_it_is() {
 /// Messages to and from this host through channels: each is in the trace once, whole, in time or not.
 #[test]
 fn what_happens_to_each_message_is_in_the_trace() {
-    use punctual_broker::client::Broker;
-    use punctual_broker::want::WantedChannel;
     use punctual_channel::client::{Receiving, Sending};
+    use punctual_client::Broker;
+    use punctual_client::want::WantedChannel;
     use punctual_model::Duration as Time;
     use punctual_model::channel::{Framing, LinearBounded};
     use punctual_trace::file::{Block, Reader, Step};

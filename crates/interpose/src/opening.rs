@@ -5,10 +5,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::time::Duration as Time;
 
-use punctual_broker::client::{Broker, GrantedChannel};
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::Sending;
 use punctual_channel::client::compact::Compact;
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, GrantedChannel};
 
 use crate::process::{Holder, Opened, Opener};
 

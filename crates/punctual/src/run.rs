@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use punctual_analysis::supply::together::Wanted;
-use punctual_broker::SOCKET;
-use punctual_broker::grant::GrantId;
-use punctual_broker::wire::Event;
+use punctual_client::SOCKET;
+use punctual_client::grant::GrantId;
+use punctual_client::wire::Event;
 use punctual_linux::process::Blocked;
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use punctual_broker::client::Broker as Connection;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
-use punctual_broker::wire::{ChannelsStatus, Status};
+use punctual_client::Broker as Connection;
+use punctual_client::wire::{ChannelsStatus, Status};
 use punctual_linux::process::{Signal, send_to};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,

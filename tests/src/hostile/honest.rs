@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Time;
 
-use punctual_broker::client::{Broker, RequestError};
-use punctual_broker::want::{Want, WantedChannel};
 use punctual_channel::client::Sending;
+use punctual_client::want::{Want, WantedChannel};
+use punctual_client::{Broker, RequestError};
 use punctual_linux::clock;
 use punctual_linux::net::{Inbox, Readiness, Setup, Stamps, UdpSocket, WallOffset};
 use punctual_model::channel::LinearBounded;
@@ -294,7 +294,7 @@ pub(super) fn send_throughout(socket: &Path) {
 fn open_sending(
     broker: &mut Broker,
     want: &WantedChannel,
-) -> (punctual_broker::client::GrantedChannel, Sending) {
+) -> (punctual_client::GrantedChannel, Sending) {
     let granted = broker.open_channel(want).expect("there is room");
     let sending = broker.attach_channel(&granted).expect("as granted");
     (granted, sending)

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use punctual_broker::wire::{MAX_MESSAGE, Received, Socket};
+use punctual_client::wire::{MAX_MESSAGE, Received, Socket};
 use punctual_linux::clock;
 use punctual_model::Duration;
 use rustix::cmsg_space;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration as Time;
 
-use punctual_broker::client::{Broker, ChannelError, GrantedChannel};
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::Sending;
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, ChannelError, GrantedChannel};
 use punctual_linux::clock;
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use punctual_broker::client::{Broker, Granted, RequestError};
-use punctual_broker::want::{Want, What};
-use punctual_broker::wire::{MAX_MESSAGE, Received, Refused, Socket};
+use punctual_client::want::{Want, What};
+use punctual_client::wire::{MAX_MESSAGE, Received, Refused, Socket};
+use punctual_client::{Broker, Granted, RequestError};
 use punctual_linux::clock;
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};

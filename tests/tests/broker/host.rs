@@ -9,12 +9,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
 
-use punctual_broker::client::Broker as Connection;
 use punctual_broker::kernel::peer::{Process, start_of};
 use punctual_broker::ledger::ProcessId;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
-use punctual_broker::wire::Status;
+use punctual_client::Broker as Connection;
+use punctual_client::wire::Status;
 use punctual_linux::process::{Signal, die_with_parent, is_stopped, send};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::Tid;

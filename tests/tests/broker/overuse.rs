@@ -153,7 +153,7 @@ fn a_broker_without_its_guard_ends_and_its_successor_goes_on() {
     broker.restart();
     assert_eq!((fifo.ask("resume"), reserved.ask("resume")), ("resumed".into(), "resumed".into()));
     let after = broker.status().grants;
-    let numbers = |grants: &[punctual_broker::wire::GrantStatus]| {
+    let numbers = |grants: &[punctual_client::wire::GrantStatus]| {
         grants.iter().map(|grant| (grant.grant, grant.thread)).collect::<Vec<_>>()
     };
     assert_eq!(numbers(&before), numbers(&after));

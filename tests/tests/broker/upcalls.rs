@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_broker::client::{Broker as Connection, Granted, RequestError};
-use punctual_broker::want::Want;
+use punctual_client::want::Want;
+use punctual_client::{Broker as Connection, Granted, RequestError};
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};

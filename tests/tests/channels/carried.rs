@@ -1,8 +1,8 @@
 //! Every message that is sent arrives, whole and in order, and is accounted for.
 
-use punctual_broker::client::ChannelError;
-use punctual_broker::want::WantedChannel;
 use punctual_channel::fragment::Header;
+use punctual_client::ChannelError;
+use punctual_client::want::WantedChannel;
 use punctual_model::Duration;
 use punctual_model::channel::Framing;
 use system_tests::live;

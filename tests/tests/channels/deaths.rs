@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::{Command, Stdio};
 
-use punctual_broker::client::{Broker as Connection, ChannelError};
 use punctual_channel::client::{Attach as _, Sending};
+use punctual_client::{Broker as Connection, ChannelError};
 use punctual_model::channel::Framing;
 use rustix::process::Pid;
 use system_tests::live;

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_bpf::Policer;
-use punctual_broker::want::WantedChannel;
-use punctual_broker::wire::Counts;
+use punctual_client::want::WantedChannel;
+use punctual_client::wire::Counts;
 use punctual_linux::net::early::XdpMode;
 use punctual_model::Duration;
 use punctual_model::channel::Framing;

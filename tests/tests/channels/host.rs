@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
 
-use punctual_broker::client::{Broker as Connection, GrantedChannel};
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
-use punctual_broker::want::WantedChannel;
-use punctual_broker::wire::{ChannelStatus, ChannelsStatus};
 use punctual_channel::client::{Receiving, Sending};
+use punctual_client::want::WantedChannel;
+use punctual_client::wire::{ChannelStatus, ChannelsStatus};
+use punctual_client::{Broker as Connection, GrantedChannel};
 use punctual_linux::process::{Signal, die_with_parent, send};
 use punctual_linux::sched::Class;
 use punctual_model::Duration;

@@ -3,12 +3,12 @@
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use punctual_broker::client::{Broker as Connection, GrantedChannel};
-use punctual_broker::want::WantedChannel;
-use punctual_broker::wire::Event;
 use punctual_channel::client::{Geometry, Sending};
 use punctual_channel::rings::client::map;
 use punctual_channel::rings::{Puts, Side, server};
+use punctual_client::want::WantedChannel;
+use punctual_client::wire::Event;
+use punctual_client::{Broker as Connection, GrantedChannel};
 use punctual_linux::memfd::{self, Writable};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{pass, thread};
@@ -359,9 +359,9 @@ fn a_client_that_never_reads_loses_its_own_messages() {
     let mut connection = broker.connect();
     let address = listener().1;
     let outwards = to(address, 500, 500, Framing::Fragments);
-    let inwards = punctual_broker::want::WantedChannel {
+    let inwards = punctual_client::want::WantedChannel {
         framing: Framing::Fragments,
-        ..punctual_broker::want::WantedChannel::receiving(
+        ..punctual_client::want::WantedChannel::receiving(
             "deaf",
             outwards.arrivals,
             outwards.delay_bound,

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use punctual_broker::client::GrantedChannel;
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::Sending;
+use punctual_client::GrantedChannel;
+use punctual_client::want::WantedChannel;
 use punctual_linux::clock;
 use punctual_model::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::Duration as Time;
 
-use punctual_broker::wire::Counts;
+use punctual_client::wire::Counts;
 use punctual_model::channel::Framing;
 use system_tests::live;
 use system_tests::network::{Network, higher, lower};

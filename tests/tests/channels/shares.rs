@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use punctual_broker::want::WantedChannel;
+use punctual_client::want::WantedChannel;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread::Tid};
 use punctual_model::Duration;

@@ -39,8 +39,8 @@ use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Request, Steps, System, UpcallOrder, admit};
 use punctual_broker::admission::{AdmissionState, Asker, STEPS};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
-use punctual_broker::grant::GrantId;
-use punctual_broker::want::{Kind, WantedChannel, What};
+use punctual_client::grant::GrantId;
+use punctual_client::want::{Kind, WantedChannel, What};
 use punctual_model::channel::{
     BestEffort, BitRate, Channel, Direction, Framing, LinearBounded, Packetisation, SendCosts,
     SenderSpec,

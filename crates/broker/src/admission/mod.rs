@@ -32,8 +32,8 @@ use punctual_model::{HostProfile, Instant, Task};
 use self::channels::ChannelEntries;
 use self::residuals::Residual;
 pub use self::terms::{Asker, Offer};
-use crate::grant::GrantId;
-use crate::want::What;
+use punctual_client::grant::GrantId;
+use punctual_client::want::What;
 
 /// The elementary steps of one admission, of some nanoseconds each: enough to examine a thousand
 /// upcalls anew beneath a reservation, and a bound on how long one message can keep the broker

@@ -7,7 +7,7 @@
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 
 use super::Offer;
-use crate::want::{LEAST_PRIORITY_SHARE, LONGEST, What};
+use punctual_client::want::{LEAST_PRIORITY_SHARE, LONGEST, What};
 
 /// Tries of one search.
 const TRIES: u32 = 12;

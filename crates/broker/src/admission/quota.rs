@@ -4,7 +4,7 @@ use punctual_analysis::Refusal;
 
 use super::{AdmissionState, Asker, denied, percent};
 use crate::config::Quota;
-use crate::want::What;
+use punctual_client::want::What;
 
 impl AdmissionState {
     pub(super) fn within_quota(&self, asker: &Asker, what: &What) -> Result<(), Box<Refusal>> {

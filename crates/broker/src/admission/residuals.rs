@@ -4,7 +4,7 @@ use punctual_analysis::Steps;
 use punctual_model::{Instant, Reservation};
 
 use super::{AdmissionState, Asker, Sum};
-use crate::grant::GrantId;
+use punctual_client::grant::GrantId;
 
 /// The residual of an ended reservation.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The arguments of admission, and its offers.
 
 use crate::config::QuotaOf;
-use crate::want::What;
+use punctual_client::want::What;
 
 /// The user that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

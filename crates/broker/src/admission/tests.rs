@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::{Quota, QuotaOf};
-use crate::want::Kind;
+use punctual_client::want::Kind;
 use punctual_model::{Contract, Duration, HostProfile, Service, Upcall, UpcallSpec};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use punctual_model::Duration;
 
-use crate::want::Kind;
+use punctual_client::want::Kind;
 
 /// The limits on each user to whom the quota applies.
 #[derive(Clone, Debug, PartialEq, Eq)]

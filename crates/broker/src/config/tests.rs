@@ -1,5 +1,5 @@
 use super::*;
-use crate::want::Kind;
+use punctual_client::want::Kind;
 
 fn parse(text: &str) -> Result<Config, FileError> {
     Config::parse("broker.toml", text.as_bytes())

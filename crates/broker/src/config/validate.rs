@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use super::raw::{RawConfig, RawHost, RawQuota};
 use super::{Config, MAX_CONFIG, Quota, Quotas, UpcallMode};
-use crate::want::Kind;
+use punctual_client::want::Kind;
 
 /// More than any switch costs: a mistaken unit.
 const DEAREST_SWITCH: Service = Service::from_millis(1);

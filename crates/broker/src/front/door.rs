@@ -19,7 +19,7 @@ use tracing::warn;
 
 use super::person::{Person, Task};
 use super::{Shared, lock, person, spawn};
-use crate::wire::{Listener, Socket};
+use punctual_client::wire::{Listener, Socket};
 
 /// Connections of a person that wait for its thread. Beyond that, a connection is closed at once if
 /// it can be.

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The part has no privilege and makes no decision: it passes on the identity of each client as the
-//! kernel states it, and carries messages of at most [`MAX_MESSAGE`](crate::wire::MAX_MESSAGE)
+//! kernel states it, and carries messages of at most [`MAX_MESSAGE`](punctual_client::wire::MAX_MESSAGE)
 //! bytes. A connection has one request in progress at a time; the next is read when the client has
 //! taken the answer. Descriptors that a client sends are never received.
 

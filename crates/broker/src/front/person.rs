@@ -15,7 +15,7 @@ use tracing::{debug, info};
 
 use super::{FromFront, Shared, lock};
 use crate::kernel::peer::{Peer, PeerError};
-use crate::wire::{Answer, MAX_MESSAGE, Received, Said, Socket, to_bytes};
+use punctual_client::wire::{Answer, MAX_MESSAGE, Received, Said, Socket, to_bytes};
 
 /// The most messages that wait for a client to read them; one more and it is cut off.
 const MOST_WAITING: usize = 64;
@@ -253,7 +253,7 @@ fn turn_away(socket: Socket, why: &str) {
 /// unread message in it would discard them (unix(7)).
 fn hang_up(socket: Socket) {
     let _ = shutdown(&socket, Shutdown::Read);
-    while let Ok(Received::Message(_)) | Err(crate::wire::ReceiveError::TooLong { .. }) =
+    while let Ok(Received::Message(_)) | Err(punctual_client::wire::ReceiveError::TooLong { .. }) =
         socket.receive(&mut [0; 1], false)
     {}
 }

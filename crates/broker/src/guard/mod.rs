@@ -31,12 +31,12 @@ use tracing::{error, info};
 
 pub(crate) use self::keeper::{Keeper, end};
 use self::watch::Watch;
-use crate::grant::GrantId;
 use crate::kernel::peer::{Process, start_of};
 use crate::kernel::privileges::{self, Account};
 use crate::ledger::ProcessId;
 use crate::parts::{Link, LinkError, MAX_LINK};
-use crate::wire::GuardStatus;
+use punctual_client::grant::GrantId;
+use punctual_client::wire::GuardStatus;
 
 /// The SCHED_FIFO priority of the guard: above every priority that a client can have, which is up
 /// to [`level_order::GUARD`] where limits are raised, and below the channels' threads. These are

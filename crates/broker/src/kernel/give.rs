@@ -14,7 +14,7 @@ use super::limits::{limits_of, set_limit};
 use super::peer::Process;
 use super::take::take_class;
 use crate::ledger::OldLimits;
-use crate::want::{Want, What};
+use punctual_client::want::{Want, What};
 
 /// The SCHED_FIFO priority of a grant of bare priority: below all upcalls.
 pub const PRIORITY: u8 = LOWEST - 1;

@@ -10,7 +10,7 @@ use super::give::{Means, level_of_grant, pin};
 use super::limits::restore;
 use super::peer::{Process, start_of};
 use crate::ledger::Record;
-use crate::want::{Want, What};
+use punctual_client::want::{Want, What};
 
 /// Other grants of the process, which stay.
 #[derive(Clone, Copy, Debug)]

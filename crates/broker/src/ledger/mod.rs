@@ -25,8 +25,8 @@ use thiserror::Error;
 pub use record::{ChannelRecord, OldLimits, ProcessId, Record};
 use reserved::Reserved;
 
-use crate::grant::GrantId;
-use crate::wire::RefusedStatus;
+use punctual_client::grant::GrantId;
+use punctual_client::wire::RefusedStatus;
 
 const GRANTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("grants");
 const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels");

@@ -3,8 +3,8 @@
 use punctual_linux::thread::Tid;
 use serde::{Deserialize, Serialize};
 
-use crate::grant::{GrantId, Token};
-use crate::want::{RawChannel, RawWant};
+use punctual_client::grant::{GrantId, Token};
+use punctual_client::want::{RawChannel, RawWant};
 
 /// The identity of a process, which distinguishes it from a later one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

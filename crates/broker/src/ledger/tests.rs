@@ -1,8 +1,8 @@
 //! Tests of what survives, and what does not.
 
 use super::*;
-use crate::grant::Token;
-use crate::want::RawWant;
+use punctual_client::grant::Token;
+use punctual_client::want::RawWant;
 
 fn record(id: GrantId) -> Record {
     Record {

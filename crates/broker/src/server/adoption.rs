@@ -13,7 +13,7 @@ use crate::guard::{self, Keeper};
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::persons::Persons;
 use crate::ledger::{Ledger, LedgerError, Record};
-use crate::want::Want;
+use punctual_client::want::Want;
 
 /// Has this broker's own guard watch everything that was granted before, and then ends the guards
 /// of earlier brokers. So the grants are policed at every moment, and no old guard takes back a

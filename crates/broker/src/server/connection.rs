@@ -11,11 +11,11 @@ use tracing::{debug, info};
 use super::refusals::shorten;
 use super::{FRONT, ServeError, Server};
 use crate::front::{FromFront, ToFront};
-use crate::grant::GrantId;
 use crate::kernel::peer::{Peer, Process};
 use crate::ledger::ProcessId;
 use crate::parts::LinkError;
-use crate::wire::{Answer, Ask, Event, Said, VERSION, parse_ask, to_bytes};
+use punctual_client::grant::GrantId;
+use punctual_client::wire::{Answer, Ask, Event, Said, VERSION, parse_ask, to_bytes};
 
 /// The most messages of the front that are handled before other events.
 const AT_A_TURN: usize = 64;

@@ -10,13 +10,13 @@ use super::Server;
 use super::refusals::short_ppm;
 use super::start::{host_of, promised_cpus};
 use crate::admission::AdmissionState;
-use crate::grant::GrantId;
 use crate::guard::{Breach, HeldBy, News, Order, Watched};
 use crate::kernel::give::level_of_grant;
 use crate::kernel::take::residual;
 use crate::ledger::Record;
-use crate::want::{Kind, Want, What};
-use crate::wire::{Event, Said};
+use punctual_client::grant::GrantId;
+use punctual_client::want::{Kind, Want, What};
+use punctual_client::wire::{Event, Said};
 
 impl Server {
     /// Has the guard watch a grant, or hold it to its present terms. `cpu` is the admission state's

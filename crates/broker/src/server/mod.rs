@@ -51,7 +51,6 @@ use self::start::{Signals, host_of, means, order, read_config};
 use crate::admission::AdmissionState;
 use crate::config::Config;
 use crate::front::Front;
-use crate::grant::GrantId;
 use crate::guard::Keeper;
 use crate::kernel::give::Means;
 use crate::kernel::persons::Persons;
@@ -60,7 +59,8 @@ use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
 use crate::pace::Pace;
 use crate::parts::{LinkError, Part};
-use crate::wire::{GuardStatus, Listener, Name, RefusedStatus};
+use punctual_client::grant::GrantId;
+use punctual_client::wire::{GuardStatus, Listener, Name, RefusedStatus};
 
 /// Requests of a person in a second, and at once.
 const A_SECOND: u32 = 20;

@@ -8,11 +8,11 @@ use tracing::{info, warn};
 use super::Server;
 use super::requests::{Stop, since_1970};
 use crate::admission::Asker;
-use crate::grant::GrantId;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
-use crate::want::{RawWant, Want, What};
-use crate::wire::{KERNEL, Offered, Refused, RefusedStatus};
+use punctual_client::grant::GrantId;
+use punctual_client::want::{RawWant, Want, What};
+use punctual_client::wire::{KERNEL, Offered, Refused, RefusedStatus};
 
 /// The most refusals that status shows.
 pub(super) const MOST_REFUSALS: usize = 32;

@@ -10,13 +10,13 @@ use tracing::{info, warn};
 
 use super::Server;
 use super::refusals::shorten;
-use crate::grant::{GrantId, Token};
 use crate::guard;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
 use crate::ledger::Record;
-use crate::want::{Kind, RawWant, Want};
-use crate::wire::{Answer, Ask, Refused, RefusedChannel, VERSION};
+use punctual_client::grant::{GrantId, Token};
+use punctual_client::want::{Kind, RawWant, Want};
+use punctual_client::wire::{Answer, Ask, Refused, RefusedChannel, VERSION};
 
 /// The reason why a request ends without a grant.
 pub(super) enum Stop {

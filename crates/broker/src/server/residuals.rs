@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::Server;
 use crate::kernel::take::{moved_to, remains, residual};
 use crate::ledger::{ProcessId, Record};
-use crate::want::{Want, What};
+use punctual_client::want::{Want, What};
 
 impl Server {
     /// Enters the residual of a grant that has ended, whose thread has not left SCHED_DEADLINE yet.

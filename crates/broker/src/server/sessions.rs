@@ -10,14 +10,14 @@ use tracing::{info, warn};
 
 use super::Server;
 use crate::admission::Asker;
-use crate::grant::GrantId;
 use crate::guard;
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::sweep::{Allowed, sweep};
 use crate::kernel::take::Beside;
 use crate::ledger::{ProcessId, Record};
-use crate::want::{Kind, Want};
-use crate::wire::Event;
+use punctual_client::grant::GrantId;
+use punctual_client::want::{Kind, Want};
+use punctual_client::wire::Event;
 
 /// A process with at least one grant.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use punctual_model::Duration;
 
 use super::Server;
 use super::start::context_switch;
-use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
-use crate::want::What;
-use crate::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_bytes};
+use punctual_client::grant::GrantId;
+use punctual_client::want::What;
+use punctual_client::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_bytes};
 
 /// Grants on a page: with the longest words it stays below the longest message.
 const PAGE: usize = 100;

@@ -1,7 +1,7 @@
 //! An error number and its sentence, from what channels and the broker say.
 
 use ::punctual_channel::client::{DrainError, ReceiveError, SendError};
-use punctual_broker::client::{ChannelError, ClientError};
+use punctual_client::{ChannelError, ClientError};
 use punctual_ring::frames::Corrupt;
 
 use crate::error::Failure;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::punctual_channel::client::{Receiving, Sending};
-use punctual_broker::SOCKET;
-use punctual_broker::client::{Broker, ChannelError, ClientError, GrantedChannel};
+use punctual_client::SOCKET;
+use punctual_client::{Broker, ChannelError, ClientError, GrantedChannel};
 use punctual_model::Duration;
 use punctual_model::channel::Direction;
 

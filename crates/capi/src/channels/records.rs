@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::mem::offset_of;
 use std::net::SocketAddr;
 
-use punctual_broker::want::{RawChannel, WantedChannel};
+use punctual_client::want::{RawChannel, WantedChannel};
 use punctual_model::Duration;
 use punctual_model::channel::{Direction, Framing, LinearBounded, Sensitivity, TooEarly};
 

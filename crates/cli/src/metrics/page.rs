@@ -11,8 +11,8 @@ use std::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
-use punctual_broker::want::Kind;
-use punctual_broker::wire::{ChannelsStatus, GrantStatus, Status};
+use punctual_client::want::Kind;
+use punctual_client::wire::{ChannelsStatus, GrantStatus, Status};
 use punctual_model::Service;
 use punctual_observe::Counts;
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use punctual_broker::client::Broker;
-use punctual_broker::wire::{ChannelsStatus, GrantStatus, Status};
+use punctual_client::Broker;
+use punctual_client::wire::{ChannelsStatus, GrantStatus, Status};
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant, Service};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use punctual::run::{Compact, GrantNews, Notice, Terms};
 use punctual_broker::kernel::take::residual;
-use punctual_broker::wire::{Event, Offered};
+use punctual_client::wire::{Event, Offered};
 use punctual_model::command::Backend;
 use punctual_model::units::percent;
 use punctual_model::{Duration, Reservation};
@@ -151,7 +151,7 @@ mod tests {
 
     fn said(event: &Event) -> Option<String> {
         let reservation = "5ms/10ms".parse().expect("valid");
-        let grant = punctual_broker::grant::GrantId(7);
+        let grant = punctual_client::grant::GrantId(7);
         words(&GrantNews { command: None, grant, reservation, event })
     }
 
@@ -159,7 +159,7 @@ mod tests {
     fn each_event_is_a_sentence_with_its_numbers() {
         let offered = |change: &str| Offered {
             change: change.into(),
-            want: punctual_broker::want::RawWant::Priority { thread: 1, share_ppm: 1_000 },
+            want: punctual_client::want::RawWant::Priority { thread: 1, share_ppm: 1_000 },
         };
         for (event, parts) in [
             (

@@ -1,7 +1,7 @@
 //! The part of the status that is about channels: what was promised, and what was measured.
 
 use comfy_table::{CellAlignment, Table, presets};
-use punctual_broker::wire::{ChannelStatus, ChannelTotals, ChannelsStatus};
+use punctual_client::wire::{ChannelStatus, ChannelTotals, ChannelsStatus};
 use punctual_model::Duration;
 
 pub(super) fn text(status: &ChannelsStatus) -> String {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration as Time;
 
-use punctual_broker::client::{Broker, ClientError};
-use punctual_broker::wire::{ChannelsStatus, Status};
+use punctual_client::wire::{ChannelsStatus, Status};
+use punctual_client::{Broker, ClientError};
 use punctual_trace::Promise;
 
 use self::account::Account;

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{PROFILE, PUNCTUAL, punctual, text};
-use punctual_broker::client::{Spawned, spawn_reserved};
+use punctual_client::{Spawned, spawn_reserved};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
 use serde_json::Value;

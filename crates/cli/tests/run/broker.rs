@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::spawn;
 
-use punctual_broker::client::Broker;
-use punctual_broker::wire::{GrantStatus, Status};
+use punctual_client::Broker;
+use punctual_client::wire::{GrantStatus, Status};
 use punctual_linux::process::{Signal, die_with_parent, send};
 use punctual_linux::sched::{self, Class, SchedError};
 use tempfile::TempDir;

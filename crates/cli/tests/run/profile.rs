@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use punctual_broker::client::{Broker, ChannelError};
-use punctual_broker::want::WantedChannel;
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, ChannelError};
 use punctual_model::Duration;
 use punctual_model::channel::{Direction, LinearBounded};
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punctual_broker::client::Broker;
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::Sending;
+use punctual_client::Broker;
+use punctual_client::want::WantedChannel;
 use punctual_linux::clock;
 use punctual_linux::process::{self, die_with_parent};
 use punctual_model::Duration;

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use punctual_broker::client::Broker as Connection;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
+use punctual_client::Broker as Connection;
 use punctual_linux::process::die_with_parent;
 use punctual_linux::{clock, sched};
 use punctual_model::Duration;

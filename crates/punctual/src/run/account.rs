@@ -195,7 +195,7 @@ impl Serialize for Ran {
 mod tests {
     use super::super::start::Through;
     use super::*;
-    use punctual_broker::grant::GrantId;
+    use punctual_client::grant::GrantId;
     use punctual_runtime::reservation::Choice;
 
     fn ran(status: i32, revoked: Option<&str>) -> Ran {

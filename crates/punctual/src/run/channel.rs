@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
-use punctual_broker::client::{Broker, ChannelError, GrantedChannel};
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::compact::Compact;
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, ChannelError, GrantedChannel};
 use punctual_model::{self as model, Contract};
 
 use super::Program;

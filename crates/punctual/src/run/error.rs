@@ -3,8 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use punctual_analysis::Refusal;
-use punctual_broker::client;
-use punctual_broker::client::RequestError;
+use punctual_client::RequestError;
 use punctual_linux::host;
 use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
@@ -117,13 +116,13 @@ impl NotStarted {
     }
 
     /// Tells what the broker said: it names the test, the numbers, and what it would grant.
-    pub(super) fn by_broker(error: client::SpawnError, program: String) -> Self {
+    pub(super) fn by_broker(error: punctual_client::SpawnError, program: String) -> Self {
         match error {
-            client::SpawnError::Program(error) => Self::Program { program, error },
-            client::SpawnError::Request(RequestError::Refused(refused)) => {
+            punctual_client::SpawnError::Program(error) => Self::Program { program, error },
+            punctual_client::SpawnError::Request(RequestError::Refused(refused)) => {
                 Failure::Refused(format!("the broker: {refused}")).into()
             }
-            client::SpawnError::Request(other) => {
+            punctual_client::SpawnError::Request(other) => {
                 Failure::CannotHere(format!("the broker: {other}")).into()
             }
         }

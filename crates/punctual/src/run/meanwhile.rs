@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Child;
 
-use punctual_broker::client::{Broker, ClientError, Granted, RequestError, Spawned};
-use punctual_broker::wire::Event as Said;
+use punctual_client::wire::Event as Said;
+use punctual_client::{Broker, ClientError, Granted, RequestError, Spawned};
 use punctual_linux::awake::Awake;
 use punctual_linux::{clock, thread};
 use punctual_model::command::Backend;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use punctual_analysis::supply::together::Wanted;
-use punctual_broker::client::{self, Broker};
-use punctual_broker::grant::GrantId;
+use punctual_client::Broker;
+use punctual_client::grant::GrantId;
 use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked};
 use punctual_linux::sched::{self, Class, KernelLimits, SchedError};
@@ -219,7 +219,7 @@ pub(super) fn start(
     let Terms { reservation, enforcement, .. } = terms;
     match (terms.choice.backend, &mut terms.broker) {
         (Backend::Kernel, Some(through)) => {
-            let spawned = client::spawn_reserved(command, reservation, &through.path)
+            let spawned = punctual_client::spawn_reserved(command, reservation, &through.path)
                 .map_err(|error| NotStarted::by_broker(error, program()))?;
             let started = clock::now();
             let grant = spawned.granted.id();

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use punctual_broker::client::Broker;
-use punctual_broker::grant::GrantId;
-use punctual_broker::wire::{ChannelStatus, Counts};
+use punctual_client::Broker;
+use punctual_client::grant::GrantId;
+use punctual_client::wire::{ChannelStatus, Counts};
 use punctual_linux::clock;
 use punctual_model::{Contract, Duration, Instant};
 

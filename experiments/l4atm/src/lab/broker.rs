@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_broker::client::Broker as Connection;
-use punctual_broker::wire::ChannelsStatus;
+use punctual_client::Broker as Connection;
+use punctual_client::wire::ChannelsStatus;
 use punctual_linux::clock;
 use punctual_model::Duration;
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use punctual_broker::client::{Broker, GrantedChannel};
-use punctual_broker::want::WantedChannel;
 use punctual_channel::client::{Attach as _, Sending};
+use punctual_client::want::WantedChannel;
+use punctual_client::{Broker, GrantedChannel};
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded};

@@ -4,10 +4,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use punctual_broker::client::Broker;
-use punctual_broker::want::WantedChannel;
-use punctual_broker::wire::ChannelStatus;
 use punctual_channel::client::{SendError, Sending};
+use punctual_client::Broker;
+use punctual_client::want::WantedChannel;
+use punctual_client::wire::ChannelStatus;
 use punctual_linux::clock;
 use punctual_model::channel::{Framing, LinearBounded, Sensitivity, TooEarly};
 use punctual_model::{Duration, Instant};

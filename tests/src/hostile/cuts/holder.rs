@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use punctual_broker::client::{
+use punctual_channel::client::Sending;
+use punctual_client::want::{Want, WantedChannel, What};
+use punctual_client::{
     Broker, ChannelError, ClientError, Granted, GrantedChannel, ReleaseError, RequestError,
 };
-use punctual_broker::want::{Want, WantedChannel, What};
-use punctual_channel::client::Sending;
 use punctual_linux::{clock, sched, thread};
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};

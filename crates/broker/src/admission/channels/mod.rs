@@ -27,8 +27,8 @@ use punctual_model::channel::{BitRate, Channel, Direction, Framing};
 use super::terms::Asker;
 use super::{AdmissionState, denied};
 use crate::config::ChannelsConfig;
-use crate::grant::GrantId;
-use crate::want::WantedChannel;
+use punctual_client::grant::GrantId;
+use punctual_client::want::WantedChannel;
 
 /// A counter-offer, in words and as a complete request.
 pub type ChannelOffer = (String, WantedChannel);

@@ -9,8 +9,8 @@ use punctual_model::channel::LinearBounded;
 
 use super::super::terms::Asker;
 use super::{AdmissionState, ChannelOffer};
-use crate::grant::GrantId;
-use crate::want::WantedChannel;
+use punctual_client::grant::GrantId;
+use punctual_client::want::WantedChannel;
 
 /// Tries of one search.
 const TRIES: u32 = 12;

@@ -7,7 +7,7 @@ use punctual_model::channel::{BitRate, Direction};
 use super::super::terms::Asker;
 use super::super::{denied, percent};
 use super::AdmissionState;
-use crate::want::{Kind, WantedChannel};
+use punctual_client::want::{Kind, WantedChannel};
 
 impl AdmissionState {
     pub(super) fn within_channel_quota(

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::config::{Quota, QuotaOf};
-use crate::want::{Kind, What};
+use punctual_client::want::{Kind, What};
 
 const NOW: Instant = Instant::from_nanos(1);
 

@@ -20,9 +20,9 @@ use super::super::requests::since_1970;
 use super::{Carried, Channels};
 use crate::admission::{AdmissionState, Asker};
 use crate::config::WireKind;
-use crate::grant::GrantId;
-use crate::want::WantedChannel;
-use crate::wire::Answer;
+use punctual_client::grant::GrantId;
+use punctual_client::want::WantedChannel;
+use punctual_client::wire::Answer;
 
 /// A queue that was made and is not attached. The broker's own thread does not touch the parts of
 /// it that the client can write.

@@ -46,9 +46,9 @@ pub use self::traced::ChannelTrace;
 use self::traced::Traced;
 use crate::admission::AdmissionState;
 use crate::config::ChannelsConfig;
-use crate::grant::GrantId;
 use crate::ledger::ChannelRecord;
-use crate::want::WantedChannel;
+use punctual_client::grant::GrantId;
+use punctual_client::want::WantedChannel;
 
 /// All state of channels.
 #[derive(Debug)]

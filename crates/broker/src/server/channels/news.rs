@@ -11,11 +11,11 @@ use tracing::info;
 
 use super::super::{Held, Server, Source};
 use super::{Carried, LiveChannel};
-use crate::grant::GrantId;
 use crate::kernel::peer::{Peer, Process};
 use crate::ledger::{LedgerError, ProcessId};
-use crate::want::WantedChannel;
-use crate::wire::{Event, Said};
+use punctual_client::grant::GrantId;
+use punctual_client::want::WantedChannel;
+use punctual_client::wire::{Event, Said};
 
 /// The time within which the messages that a process had published when it ended may leave.
 const LAST: Duration = Duration::from_secs(2);

@@ -12,11 +12,11 @@ use super::super::refusals::{MOST_REFUSALS, shorten};
 use super::super::requests::{Stop, since_1970};
 use super::{Carried, Channels};
 use crate::admission::AdmissionState;
-use crate::grant::{GrantId, Token};
 use crate::kernel::peer::Peer;
 use crate::ledger::ChannelRecord;
-use crate::want::{RawChannel, WantedChannel};
-use crate::wire::{Answer, OfferedChannel, Opened, RefusedChannel, RefusedStatus};
+use punctual_client::grant::{GrantId, Token};
+use punctual_client::want::{RawChannel, WantedChannel};
+use punctual_client::wire::{Answer, OfferedChannel, Opened, RefusedChannel, RefusedStatus};
 
 /// The answer of a broker whose configuration has no `[channels]`.
 const NO_CHANNELS: &str = "this broker carries no channels: say in its configuration what link they \

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use punctual_linux::net::{OpenError, Setup, UdpSocket};
 use punctual_model::channel::Framing;
 
-use crate::want::WantedChannel;
+use punctual_client::want::WantedChannel;
 
 /// The sockets that several channels may share.
 #[derive(Debug, Default)]

@@ -6,9 +6,11 @@ use punctual_model::Duration;
 
 use super::super::Server;
 use super::{Carried, LiveChannel};
-use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
-use crate::wire::{ChannelStatus, ChannelTotals, ChannelsStatus, Counts, MAX_MESSAGE, to_bytes};
+use punctual_client::grant::GrantId;
+use punctual_client::wire::{
+    ChannelStatus, ChannelTotals, ChannelsStatus, Counts, MAX_MESSAGE, to_bytes,
+};
 
 /// Channels on a page: with the longest words it stays below the longest message.
 const PAGE: usize = 48;

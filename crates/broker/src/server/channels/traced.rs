@@ -10,8 +10,8 @@ use punctual_model::{Instant, JobId};
 use punctual_ring::spsc::Consumer;
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
-use crate::grant::GrantId;
-use crate::want::WantedChannel;
+use punctual_client::grant::GrantId;
+use punctual_client::want::WantedChannel;
 
 /// The events of each thread that may wait to be written: half a second of the most that one can
 /// carry.

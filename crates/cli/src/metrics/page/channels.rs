@@ -3,7 +3,7 @@
 use std::fmt;
 
 use prometheus_client::registry::Unit;
-use punctual_broker::wire::{ChannelStatus, ChannelsStatus, Counts};
+use punctual_client::wire::{ChannelStatus, ChannelsStatus, Counts};
 
 use super::families::{Families, Label};
 use super::{MOST_ROWS, seconds};

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::watch::observed::Happening;
-use punctual_broker::grant::GrantId;
-use punctual_broker::wire::{GuardStatus, Totals};
+use punctual_client::grant::GrantId;
+use punctual_client::wire::{GuardStatus, Totals};
 use punctual_model::Duration;
 
 fn status(grants: Vec<GrantStatus>) -> Status {

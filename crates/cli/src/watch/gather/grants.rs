@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use punctual_broker::want::Kind;
-use punctual_broker::wire::{ChannelStatus, ChannelsStatus, GrantStatus, Status};
+use punctual_client::want::Kind;
+use punctual_client::wire::{ChannelStatus, ChannelsStatus, GrantStatus, Status};
 use punctual_model::{Duration, Service};
 use punctual_trace::Promise;
 

@@ -63,7 +63,7 @@ impl GuardStatus {
     pub const LATE: Duration = Duration::from_millis(1);
 
     /// Counts a look that ended this long after it was due.
-    pub(crate) fn count(&mut self, lateness: Duration) {
+    pub fn count(&mut self, lateness: Duration) {
         self.looks += 1;
         self.late += u64::from(lateness > Self::LATE);
         self.worst_ns = self.worst_ns.max(lateness.as_nanos());

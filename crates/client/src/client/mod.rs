@@ -1,9 +1,9 @@
 //! The client library: connect, request, read events, change, release.
 //!
 //! ```no_run
-//! use punctual_broker::client::{Broker, RequestError};
-//! use punctual_broker::want::Want;
-//! use punctual_broker::wire::Event;
+//! use punctual_client::{Broker, RequestError};
+//! use punctual_client::want::Want;
+//! use punctual_client::wire::Event;
 //!
 //! let mut broker = Broker::connect()?;
 //! // For the calling thread: 2 ms in every 8 ms.

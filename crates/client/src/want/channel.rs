@@ -94,7 +94,7 @@ impl WantedChannel {
     /// are credits, and with the burst and the queue that this takes.
     ///
     /// ```
-    /// use punctual_broker::want::WantedChannel;
+    /// use punctual_client::want::WantedChannel;
     /// use punctual_model::Duration;
     /// use punctual_model::channel::{LinearBounded, Sensitivity};
     ///
