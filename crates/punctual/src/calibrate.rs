@@ -1,7 +1,7 @@
 //! Measures what this host's switches, caches, timers, calls and packets cost.
 //!
-//! docs/calibrate.md says what each figure is. [`plan`] says what is measured for how long, [`burst`] measures, and
-//! [`measuring`] throws away what the hypervisor disturbed and makes charges of the rest.
+//! docs/calibrate.md says what each figure is. `plan` says what is measured for how long, `burst` measures, and
+//! `measuring` throws away what the hypervisor disturbed and makes charges of the rest.
 
 mod burst;
 mod charge;

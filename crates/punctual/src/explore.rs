@@ -1,8 +1,8 @@
 //! Explores what else would fit, by sweeps over the analysis.
 //!
-//! - [`breakdown`]: how far all work can grow, by policy and by test.
-//! - [`reservations`]: the least budget for each period with all tasks inside.
-//! - [`channels`]: how many channels fit, against packet size and packets between preemption points.
+//! - `breakdown`: how far all work can grow, by policy and by test.
+//! - `reservations`: the least budget for each period with all tasks inside.
+//! - `channels`: how many channels fit, against packet size and packets between preemption points.
 
 mod breakdown;
 mod channels;

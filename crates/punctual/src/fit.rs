@@ -1,7 +1,7 @@
 //! Watches a program, finds which reservation each of its threads needs, and tries it.
 //!
-//! Reading order: [`finding`] (what was found of a thread), [`trial`] (the same program under what was proposed),
-//! [`snippet`] (what is proposed, as a contract).
+//! Reading order: `finding` (what was found of a thread), `trial` (the same program under what was proposed),
+//! `snippet` (what is proposed, as a contract).
 
 mod finding;
 mod snippet;

@@ -3,9 +3,9 @@
 //! [`Prepared`] finds out how each program would be held, and starts nothing. Then [`Prepared::plan`] says how, or
 //! [`Prepared::run`] starts all of them and waits until they have ended.
 //!
-//! Reading order: [`plan`] (the programs of a contract), [`start`] (from a request to a running process, in a
-//! timetable of [`places`], by the kernel or through the broker), [`channel`], [`waiting`] with what goes on
-//! [`meanwhile`], [`account`] (how they ended and what they used).
+//! Reading order: `plan` (the programs of a contract), `start` (from a request to a running process, in a
+//! timetable of `places`, by the kernel or through the broker), `channel`, `waiting` with what goes on
+//! `meanwhile`, `account` (how they ended and what they used).
 
 mod account;
 mod channel;

@@ -1,8 +1,8 @@
 //! Runs what a contract declares, and says of each promise whether it was kept.
 //!
-//! Reading order: [`promises`] (what is to be judged, and what a verdict may rest on), then what tries it:
-//! [`programs`] (the commands, by `punctual run`), [`synthetic`] (tasks and upcalls whose code is not there),
-//! [`emulated`] (channels that no program uses), [`brokered`] (those that one does); [`report`].
+//! Reading order: `promises` (what is to be judged, and what a verdict may rest on), then what tries it:
+//! `programs` (the commands, by `punctual run`), `synthetic` (tasks and upcalls whose code is not there),
+//! `emulated` (channels that no program uses), `brokered` (those that one does); `report`.
 
 mod brokered;
 mod emulated;
