@@ -1,4 +1,4 @@
-//! The exit codes, the same for every program and subcommand.
+//! Defines the exit codes, which are the same for every program and subcommand.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -7,21 +7,21 @@ use std::process::ExitCode;
 
 pub use punctual::Failure;
 
-/// The codes as `--help` tells them.
+/// The exit codes as `--help` lists them.
 pub const HELP: &str = "Exit codes: 0 kept, 1 refused or broken promise, \
                                2 bad usage or bad contract, 3 this host cannot, \
                                4 not judgeable: something is missing.";
 
-/// How a command that ran to its end ended.
+/// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Admitted, kept, able.
+    /// The contract was admitted, the promises were kept, or the host is able.
     Kept,
-    /// Refused, or a promise broken.
+    /// A contract was refused, or a promise was broken.
     Refused,
-    /// This host cannot.
+    /// This host cannot do it.
     CannotHere,
-    /// What would tell is missing.
+    /// The evidence that would decide is missing.
     NotJudgeable,
     /// The exit code of the program that was run.
     OfProgram(u8),
@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Says on standard error why a command could not do its work, and returns the exit code.
+/// Prints to standard error why a command could not do its work, and returns the exit code.
 pub fn report(failure: &Failure) -> ExitCode {
     complain(failure);
     ExitCode::from(match failure {
@@ -49,13 +49,13 @@ pub fn report(failure: &Failure) -> ExitCode {
     })
 }
 
-/// Says why on standard error, after the name by which the program was called.
+/// Prints the reason to standard error, after the name by which the program was called.
 pub fn complain(why: impl Display) {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
-    // Where nobody reads standard error, there is nobody to be told.
+    // If standard error cannot be written to, there is nowhere left to report it.
     let _ = writeln!(anstream::stderr(), "{}: {why}", name.display());
 }
 
-/// What every subcommand returns.
+/// The result of every subcommand.
 pub type Outcome = Result<Exit, Failure>;

@@ -2,7 +2,7 @@
 //!
 //! - [`exit`]: the exit codes, and failures that read as sentences.
 //! - [`options`]: values of options.
-//! - [`output`]: where answers go.
+//! - [`output`]: output to the terminal and to files.
 //! - [`trace_file`]: `--trace FILE`.
 
 pub mod exit;

@@ -1,4 +1,4 @@
-//! Where answers go: standard output, or a file.
+//! Writes answers to standard output or to a file.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
@@ -10,7 +10,8 @@ use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
 
-/// Prints without colours unless to a terminal. A reader that has seen enough is no failure.
+/// Prints `page`, with colours only on a terminal. A reader that closes the pipe early is no
+/// failure.
 pub fn print(page: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
@@ -21,19 +22,20 @@ pub fn print(page: &str) -> Result<(), Failure> {
     }
 }
 
-/// A JSON file to be: what is at its path stays until the new one is whole.
+/// A JSON file that is being written. A file that exists at its path stays until the new one is
+/// complete.
 pub struct JsonFile {
     path: PathBuf,
     file: NamedTempFile,
 }
 
 impl JsonFile {
-    /// Opens a file of its own in the folder of `path`.
+    /// Opens a temporary file in the folder of `path`.
     pub fn beside(path: &Path) -> Result<Self, Failure> {
         Ok(Self { path: path.to_owned(), file: file_beside(path)? })
     }
 
-    /// Writes `value` and puts the file in its place.
+    /// Writes `value` and moves the file to its path.
     pub fn write(mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.file, value)
             .map_err(io::Error::from)
@@ -45,7 +47,7 @@ impl JsonFile {
     }
 }
 
-/// A file to be that replaces another one only if it may.
+/// A file that is being written, and replaces an existing one only if it may.
 pub struct NewFile {
     path: PathBuf,
     force: bool,
@@ -53,7 +55,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Opens a file of its own in the folder of `path`, and refuses a `path` that is there unless forced.
+    /// Opens a temporary file in the folder of `path`. Refuses a `path` that exists unless forced.
     pub fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
         if !force && path.symlink_metadata().is_ok() {
             return Err(in_the_way(path));
@@ -61,7 +63,7 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), force, file: file_beside(path)? })
     }
 
-    /// Puts the whole file in its place.
+    /// Moves the complete file to its path.
     pub fn place(self) -> Result<(), Failure> {
         let Self { path, force, file } = self;
         settle(&file).map_err(|error| not_written(&path, &error))?;
@@ -72,7 +74,7 @@ impl NewFile {
         })
     }
 
-    /// Says that it cannot be written.
+    /// Returns the failure that says that the file cannot be written.
     pub fn refuse(&self, error: &io::Error) -> Failure {
         not_written(&self.path, error)
     }
@@ -99,13 +101,13 @@ fn not_written(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
 }
 
-/// Waits until a file's contents are on the disk, before it takes its place. Else its name could be there
-/// first, and nothing behind it if power fails.
+/// Waits until a file's contents are on the disk, before the file is renamed. Otherwise a power
+/// failure could leave the name without the contents.
 pub fn settle(file: &NamedTempFile) -> io::Result<()> {
     file.as_file().sync_all()
 }
 
-/// Opens a file in the folder of `path`, to take its place later.
+/// Opens a temporary file in the folder of `path`, to be renamed later.
 pub fn file_beside(path: &Path) -> Result<NamedTempFile, Failure> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -117,7 +119,7 @@ pub fn file_beside(path: &Path) -> Result<NamedTempFile, Failure> {
     if path.file_name().is_none() || path.is_dir() {
         return Err(refuse(&"it is a folder"));
     }
-    // With the rights that the user's umask gives, as any other new file.
+    // With the permissions that the user's umask allows, as for any other new file.
     let rights = Permissions::from_mode(0o666);
     tempfile::Builder::new().permissions(rights).tempfile_in(folder).map_err(|error| refuse(&error))
 }

@@ -1,4 +1,4 @@
-//! `--trace FILE`: the trace of a run, beside what a command does anyway.
+//! Implements `--trace FILE`: writes the trace of a run beside a command's own work.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ pub use punctual::trace::{Beside, refused};
 
 use crate::exit::{Failure, complain};
 
-/// Events of one thread that wait: a slot of a timetable makes six at most, so that at 1 kHz there is
-/// room for more than two seconds.
+/// The number of unwritten events that are kept for one thread. A slot of a timetable makes at most
+/// six, so at 1 kHz there is room for more than two seconds.
 const EVENTS_ROOM: usize = 1 << 14;
 
 /// The options of every command that writes a trace.
@@ -25,22 +25,23 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// Returns how many events a driver is to keep until they are written: none if no trace is asked for.
+    /// Returns how many events a driver has to keep until they are written: none if no trace is
+    /// requested.
     pub fn event_room(&self) -> usize {
         if self.path.is_some() { EVENTS_ROOM } else { 0 }
     }
 
-    /// Creates the trace of a run on this host, if one is asked for.
+    /// Creates the trace of a run on this host, if one is requested.
     pub fn of_live_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
         self.create(|| run_here(contract))
     }
 
-    /// Creates the trace of a simulation, if one is asked for.
+    /// Creates the trace of a simulation, if one is requested.
     pub fn of_virtual_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
         self.create(|| run_in_virtual_time(contract))
     }
 
-    /// Returns where the trace goes, if one is asked for.
+    /// Returns the path of the trace, if one is requested.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -52,7 +53,7 @@ impl TraceArgs {
     }
 }
 
-/// Says on standard error that a trace ended early, if it did, and that `others` go on.
+/// Prints to standard error that a trace ended early, if it did, and that `others` go on.
 pub fn complain_of(stopped: Option<&RecordError>, others: &str) {
     if let Some(error) = stopped {
         complain(format_args!("{error}; {others} go on without a trace"));

@@ -1,61 +1,62 @@
-//! One HTML page with everything in it: no script, and nothing to fetch.
+//! Writes one self-contained HTML page: no script, and nothing to fetch.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::plot::{self, Key, Plot, SIZE, Shown};
 use crate::sheet::Sheet;
 
-/// The most rows of a table: beyond them, nobody reads and browsers stall.
+/// The most rows of a table. Browsers stall on longer ones, and readers do not need them.
 const MOST_ROWS: usize = 2_000;
 
-/// How tables, notes and figures look, in light and dark: for pages that are made elsewhere too.
+/// The style sheet of tables, notes and figures, in light and dark. Other pages use it too.
 pub const STYLE: &str = include_str!("page.css");
 
 /// The page.
 pub struct Page {
-    /// Its title and first heading.
+    /// The title and first heading.
     pub title: String,
-    /// What was left out and why, or what to know first.
+    /// Notes on what was left out and why, or on what to know first.
     pub notes: Vec<String>,
-    /// One after the other.
+    /// The sections, in order.
     pub sections: Vec<Section>,
-    /// Sentences at the foot.
+    /// The sentences at the foot of the page.
     pub footer: Vec<String>,
 }
 
-/// What one sweep found, for all the forms in which it is told.
+/// The results of one sweep, for every form of output.
 pub struct Section {
-    /// Its heading.
+    /// The heading.
     pub title: String,
-    /// Sentences: what was asked, what was assumed, what to make of the answer.
+    /// Sentences that say what was asked, what was assumed and how to read the answer.
     pub about: Vec<String>,
-    /// What goes to the terminal.
+    /// The table that goes to the terminal.
     pub summary: Sheet,
-    /// Plots of the summary.
+    /// The plots of the summary.
     pub plots: Vec<Plot>,
-    /// What goes to files and to the page only.
+    /// The parts that go only to files and to the page.
     pub parts: Vec<Part>,
 }
 
 /// All numbers of one question, with their plots.
 pub struct Part {
-    /// Its heading.
+    /// The heading.
     pub title: String,
-    /// Before the numbers.
+    /// The plots, shown before the numbers.
     pub plots: Vec<Plot>,
     /// The numbers, folded away.
     pub sheet: Sheet,
 }
 
 impl Section {
-    /// Every table, the summary first.
+    /// Returns every table, the summary first.
     pub fn sheets(&self) -> impl Iterator<Item = &Sheet> {
         std::iter::once(&self.summary).chain(self.parts.iter().map(|part| &part.sheet))
     }
 }
 
 impl Page {
-    /// The page as HTML. Whatever stands in its texts, a browser runs and loads nothing for it.
+    /// Returns the page as HTML. All texts are escaped, so that a browser runs and loads nothing
+    /// because of them.
     pub fn to_html(&self) -> String {
         let mut plots = 0;
         let page = html! {
@@ -132,7 +133,7 @@ fn table(sheet: &Sheet, caption: &str) -> Markup {
     }
 }
 
-/// A column whose first cell that holds anything is a number, or reads as one.
+/// Returns whether the first non-empty cell of the column is a number or reads as one.
 fn is_of_numbers(sheet: &Sheet, column: usize) -> bool {
     let cells = sheet.rows.iter().map(|row| &row[column]);
     let mut held = cells.filter(|value| value.to_text() != "-");

@@ -1,30 +1,30 @@
-//! Tables of results: one form for a person, the terminal, CSV and JSON.
+//! Makes tables of results for the terminal, CSV and JSON from one form.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use punctual_analysis::breakdown::Factor;
 use punctual_model::Duration;
 
-/// One cell. What is not there is empty in CSV, null in JSON and "-" for a person.
+/// One cell. A missing value is empty in CSV, null in JSON and "-" in text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Words.
+    /// A text.
     Text(String),
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time(Option<u64>),
-    /// Nanoseconds with a sign.
+    /// A signed time in nanoseconds.
     Slack(Option<i64>),
     /// A number.
     Count(usize),
-    /// Millionths, said as a factor.
+    /// A factor in millionths.
     Factor(Option<u64>),
-    /// Millionths, said as percent of a CPU.
+    /// A share in millionths, shown as percent of a CPU.
     Share(Option<u64>),
-    /// Yes or no.
+    /// A yes or no.
     Flag(bool),
 }
 
 impl Value {
-    /// For a person.
+    /// Returns the value as text for a person.
     pub fn to_text(&self) -> String {
         let absent = || "-".to_owned();
         match self {
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// For a program: whole numbers in the unit that the column's key names.
+    /// Returns the value for a program, as a whole number in the unit that the column's key names.
     fn to_field(&self) -> String {
         match self {
             Self::Time(n) | Self::Factor(n) | Self::Share(n) => {
@@ -66,7 +66,7 @@ impl Value {
         }
     }
 
-    /// Whether it belongs to the right of its column.
+    /// Returns whether the value is aligned to the right of its column.
     pub fn is_number(&self) -> bool {
         !matches!(self, Self::Text(_) | Self::Flag(_))
     }
@@ -76,34 +76,34 @@ fn time(nanos: u64) -> String {
     Duration::from_nanos(nanos).to_string()
 }
 
-/// Words up to so many characters are not broken.
+/// The longest word, in characters, that is never broken.
 const LONGEST_WORD: usize = 24;
 
 fn longest_word(text: &str) -> usize {
     text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
 }
 
-/// A table with a name for its file, and for each column a key for programs and a title for people.
+/// A table with a name for its file. Each column has a key for programs and a title for people.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// The stem of its file.
+    /// The stem of the file name.
     pub name: &'static str,
-    /// Keys, and titles.
+    /// The key and the title of each column.
     pub columns: &'static [(&'static str, &'static str)],
-    /// Each as long as the columns.
+    /// The rows, each as long as `columns`.
     pub rows: Vec<Vec<Value>>,
 }
 
 impl Sheet {
-    /// The name of its CSV file.
+    /// Returns the name of the CSV file.
     pub fn file(&self) -> String {
         format!("{}.csv", self.name)
     }
 
-    /// One line of keys, then one line a row.
+    /// Returns a line of keys, then one line for each row.
     pub fn to_csv(&self) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        // Into memory, every row as long as the first: cannot fail.
+        // Writing to memory cannot fail, nor can rows that are as long as the header.
         let write = |writer: &mut csv::Writer<Vec<u8>>| -> csv::Result<()> {
             writer.write_record(self.columns.iter().map(|(key, _)| key))?;
             self.rows
@@ -114,7 +114,7 @@ impl Sheet {
         writer.into_inner().expect("memory takes it")
     }
 
-    /// A list with an object for each row.
+    /// Returns a list with an object for each row.
     pub fn to_json(&self) -> serde_json::Value {
         let object = |row: &Vec<Value>| -> serde_json::Value {
             let entries = self.columns.iter().zip(row);
@@ -123,11 +123,11 @@ impl Sheet {
         self.rows.iter().map(object).collect()
     }
 
-    /// For a terminal.
+    /// Returns the table for a terminal.
     pub fn to_table(&self) -> Table {
         let mut table = Table::new();
-        // Reasons are sentences: wrapped, so that the table fits an ordinary terminal if words that stay
-        // whole allow it.
+        // Reasons are sentences. They are wrapped, so that the table fits an ordinary terminal if
+        // its unbreakable words allow it.
         table.load_style(presets::UTF8_BORDERS_ONLY);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
         table.set_header(self.columns.iter().map(|(_, title)| title));
@@ -135,14 +135,14 @@ impl Sheet {
             table.add_row(row.iter().map(Value::to_text));
         }
         for (at, column) in table.column_iter_mut().enumerate() {
-            // A number stays with its unit.
+            // A number is kept together with its unit.
             let whole = |cell: &Value| match cell.is_number() {
                 true => cell.to_text().chars().count(),
                 false => longest_word(&cell.to_text()),
             };
             let longest = self.rows.iter().map(|row| whole(&row[at])).max().unwrap_or(0);
             let title = longest_word(self.columns[at].1);
-            // The table's own edges and gaps take two columns beside it.
+            // The table's own edges and gaps add two columns.
             let least = u16::try_from(longest.max(title).min(LONGEST_WORD) + 2).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             if self.rows.first().is_some_and(|row| row[at].is_number()) {

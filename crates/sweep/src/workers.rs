@@ -1,4 +1,4 @@
-//! All CPUs on one list of independent questions.
+//! Answers independent questions on all CPUs.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,21 +6,21 @@ use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Threads and the progress they report. On anything but a terminal it is silent.
+/// A pool of threads and its progress bar. The bar is silent unless it is on a terminal.
 pub struct Workers {
     threads: usize,
     bar: ProgressBar,
 }
 
 impl Workers {
-    /// So many threads, at least one.
+    /// Uses this many threads, at least one.
     pub fn new(threads: usize) -> Self {
         let style = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len}")
             .expect("the template is well formed");
         Self { threads, bar: ProgressBar::new(0).with_style(style) }
     }
 
-    /// `answer` of each item, in the order of the items whoever answers which.
+    /// Returns `answer` of each item, in the order of the items, whichever thread answers which.
     ///
     /// Items are handed out one by one, because some take a thousand times longer than others.
     pub fn map<T: Sync, A: Send>(
@@ -35,7 +35,7 @@ impl Workers {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut answers = Vec::new();
-            // No other memory hangs on the counter.
+            // Relaxed suffices: the counter orders no other memory.
             while let Some((at, item)) = {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 items.get(at).map(|item| (at, item))
@@ -57,7 +57,7 @@ impl Workers {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Takes the progress off the terminal.
+    /// Removes the progress bar from the terminal.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

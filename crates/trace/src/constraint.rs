@@ -1,46 +1,48 @@
-//! One-shot time constraints, told as events: this much work, not before, by then.
+//! Records one-shot time constraints as events: an amount of work between a start and a deadline.
 //!
-//! Of one that is accepted a job is told: released at its start, due at its deadline, complete when its
-//! thread ends it. (The soft modem study, §2: Rialto/NT's time constraints.) What became of the time that
-//! was promised is told beside it: the job starts or goes on where it is given the CPU, gives way where
-//! that ends, and is throttled where its estimate is used up or its deadline has come; how much of the
-//! estimate was left then says whether it asked for too little or was given too little.
+//! An accepted constraint is recorded as a job, released at its start, due at its deadline, and
+//! complete when its thread ends it (the soft modem study, §2: Rialto/NT's time constraints). The
+//! use of the promised time is recorded as well: the job starts or resumes where it is given the
+//! CPU, gives way where that ends, and is throttled where its estimate is exhausted or its deadline
+//! has come. What was left of the estimate then tells whether the estimate was too small or the
+//! time given too short.
 
 use punctual_model::{Duration, Instant, JobId, Service};
 
 use crate::event::{Event, Kind, Sink};
 
-/// A request, and the answer.
+/// A request for a time constraint, and the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// When it was answered.
+    /// The instant of the answer.
     pub at: Instant,
-    /// Who asked, and which of its requests it is; of a job's events if it was granted.
+    /// The requesting task and the index of the request. If it was granted, its job's events carry
+    /// this id.
     pub job: JobId,
-    /// Not before this.
+    /// The earliest start of the work.
     pub start: Instant,
-    /// So much work.
+    /// The amount of work.
     pub estimate: Service,
-    /// By then: later than its start, if it was granted.
+    /// The deadline. If the request was granted, it is later than the start.
     pub deadline: Instant,
-    /// What it was told.
+    /// The answer.
     pub answer: Answer,
 }
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is promised.
+    /// The request was granted.
     Granted,
-    /// It is not.
+    /// The request was refused.
     Refused {
-        /// The most that would have been promised between the same instants.
+        /// The largest estimate that would have been granted between the same instants.
         largest_estimate: Service,
     },
 }
 
 impl Answer {
-    /// One word for it: tables and exports.
+    /// Returns one word for it, for tables and exports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Granted => "granted",
@@ -77,7 +79,7 @@ impl Answer {
 pub struct Given {
     asked: Asked,
     left: Duration,
-    /// Since when it has the CPU, if it has.
+    /// The instant at which it was given the CPU, if it has it.
     since: Option<Instant>,
     has_begun: bool,
     is_throttled: bool,
@@ -86,14 +88,14 @@ pub struct Given {
 }
 
 impl Given {
-    /// Nothing so far.
+    /// Starts with a constraint that has been given nothing.
     pub fn new(asked: Asked) -> Self {
         let (left, newest) = (asked.estimate.at_full_speed(), asked.start);
         let (has_begun, is_throttled, is_done) = (false, false, false);
         Self { asked, left, since: None, has_begun, is_throttled, is_done, newest }
     }
 
-    /// It is given the CPU from `now` on.
+    /// Records that it is given the CPU from `now` on.
     pub fn begins(&mut self, now: Instant, sink: &mut impl Sink) {
         if self.is_done || self.since.is_some() {
             return;
@@ -103,7 +105,7 @@ impl Given {
         self.since = Some(now);
     }
 
-    /// It is given it no more, for a while or for good.
+    /// Records that it loses the CPU, for a while or for good.
     pub fn ends(&mut self, now: Instant, sink: &mut impl Sink) {
         let Some(since) = self.since.take().filter(|_| !self.is_done) else { return };
         let now = now.max(self.newest);
@@ -116,7 +118,8 @@ impl Given {
         }
     }
 
-    /// Its thread has ended it. Where it had no CPU of ours by then, it ran as an ordinary one.
+    /// Records that its thread has ended it. If it had no reserved CPU time by then, it ran as an
+    /// ordinary thread.
     pub fn done(&mut self, now: Instant, sink: &mut impl Sink) {
         if self.is_done {
             return;
@@ -188,7 +191,7 @@ mod tests {
         assert_eq!((judged.verdict, judged.complete, judged.late), (Verdict::Kept, 1, 0));
     }
 
-    /// Whose fault it is shows in what was left.
+    /// The rest of the estimate tells which of the two was at fault.
     #[test]
     fn too_small_an_estimate_and_too_little_time_are_told_apart() {
         for (slices, left) in

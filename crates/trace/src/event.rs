@@ -1,4 +1,4 @@
-//! The events of a run.
+//! Defines the events of a run.
 
 use alloc::vec::Vec;
 
@@ -7,55 +7,55 @@ use punctual_model::{Backlog, Instant, JobId, Service};
 /// Something that happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The instant of the event.
     pub at: Instant,
-    /// To which job.
+    /// The job.
     pub job: JobId,
-    /// When that job was released.
+    /// The release of that job.
     pub release: Instant,
-    /// What.
+    /// The kind of event.
     pub kind: Kind,
 }
 
-/// What happened to a job.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Its first instruction ran.
+    /// The first instruction of the job ran.
     Start,
-    /// It gave way at a yield point (or was preempted, where its task is preemptible anywhere).
+    /// The job gave way at a yield point (or was preempted, if its task can be preempted anywhere).
     GiveWay,
-    /// It got the CPU back.
+    /// The job got the CPU back.
     Resume,
-    /// It is complete.
+    /// The job is complete.
     Complete,
-    /// It and the `jobs − 1` after it are not complete at their absolute deadlines, and will go on
-    /// or still run. Comes once for each job, when it is noticed.
+    /// This job and the `jobs − 1` after it are not complete at their absolute deadlines, and will
+    /// resume or are still running. Recorded once for each job, when the overrun is noticed.
     Overrun {
-        /// How many, this one counted.
+        /// The number of jobs, including this one.
         jobs: u64,
     },
-    /// It and the `jobs − 1` after it will never begin.
+    /// This job and the `jobs − 1` after it will never begin.
     Skip {
-        /// How many, this one counted.
+        /// The number of jobs, including this one.
         jobs: u64,
     },
-    /// It had begun and ended incomplete at a yield point.
+    /// The job had begun, and ended incomplete at a yield point.
     Abort,
-    /// It did not come to its yield point within its budget and the grace, and the thread that runs
-    /// it was put aside: for the others it is over.
+    /// The job did not reach its yield point within its budget and the grace, and its thread was
+    /// set aside. The other members of the executor treat the job as ended.
     Contained,
-    /// Of a reservation: its next period begins (the job is that period), with a whole budget.
+    /// A reservation's next period begins with a full budget. The job is that period.
     Replenish {
-        /// So much.
+        /// The budget.
         budget: Service,
     },
-    /// Of a reservation: it may not run, or only as an ordinary program, until it is replenished or
-    /// let go on.
+    /// A reservation may not run, or only as an ordinary program, until it is replenished or
+    /// unthrottled.
     Throttle {
-        /// Of this period's budget; nothing: it is exhausted.
+        /// The rest of this period's budget. Zero means that it is exhausted.
         left: Service,
     },
-    /// Of a reservation that was throttled: it may run.
+    /// A throttled reservation may run again.
     Unthrottle,
 }
 
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// How many jobs it is about, or how much of a budget in nanoseconds, where it says that.
+    /// Returns the number of jobs, or the budget in nanoseconds, if the kind has one.
     pub fn value(self) -> Option<u64> {
         match self {
             Self::Overrun { jobs } | Self::Skip { jobs } => Some(jobs),
@@ -127,7 +127,7 @@ impl Event {
     }
 }
 
-/// Where a driver sends its events.
+/// A receiver of a driver's events.
 pub trait Sink {
     /// Takes one event. Events of one driver come in the order of their instants.
     fn record(&mut self, event: Event);
@@ -139,7 +139,7 @@ impl Sink for Vec<Event> {
     }
 }
 
-/// For runs of which nobody wants a trace.
+/// Discards all events, for runs without a trace.
 impl Sink for () {
     fn record(&mut self, _: Event) {}
 }

@@ -1,18 +1,19 @@
-//! What the kernel did, as its tracepoints tell it: the evidence for why a job was late.
+//! Records what the kernel did, as its tracepoints report it: the evidence for why a job was late.
 //!
-//! One record each of `sched_switch`, `sched_waking`, entries and exits of interrupt handlers and of
-//! softirqs, and of page faults. The records of one CPU come in the order of their instants.
+//! There is one record for each `sched_switch`, `sched_waking`, entry and exit of an interrupt
+//! handler or a softirq, and for page faults. The records of one CPU come in the order of their
+//! instants.
 
 use core::fmt;
 
 use punctual_model::{Duration, Instant};
 
-/// A thread's name as the kernel keeps it: at most 15 bytes, then zeros.
+/// A thread's name as the kernel stores it: at most 15 bytes, then zeros.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
-    /// The name, with what is no text replaced by `?`.
+    /// Returns the name, with `?` in place of unprintable bytes.
     pub fn chars(&self) -> impl Iterator<Item = char> + '_ {
         let printable = |&byte: &u8| if (b' '..0x7f).contains(&byte) { byte as char } else { '?' };
         self.0.iter().take_while(|&&byte| byte != 0).map(printable)
@@ -41,10 +42,10 @@ impl fmt::Debug for Comm {
     }
 }
 
-/// How a thread is scheduled, the most urgent last.
+/// The scheduling class of a thread, the most urgent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The CPU has nothing to do.
+    /// The CPU is idle.
     Idle,
     /// SCHED_OTHER, SCHED_BATCH or SCHED_IDLE.
     Ordinary,
@@ -88,24 +89,24 @@ impl fmt::Display for Class {
 /// A thread that was seen on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seen {
-    /// As gettid(2) says; 0 is a CPU's idle thread.
+    /// The thread id, as gettid(2) returns it; 0 is a CPU's idle thread.
     pub tid: u32,
     /// Its name.
     pub comm: Comm,
-    /// How it is scheduled.
+    /// The scheduling class.
     pub class: Class,
 }
 
-/// Why a thread left its CPU.
+/// The reason why a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Another was to run, or its budget was used up: it could go on.
+    /// Another thread was to run, or the budget was exhausted: the thread could have gone on.
     Preempted,
-    /// It sleeps.
+    /// The thread sleeps.
     Asleep {
         /// Signals do not wake it: it waits for a device or for memory.
         uninterruptible: bool,
-        /// The system call it is in, by its number, if it is in one.
+        /// The number of the system call in which it sleeps, if it is in one.
         syscall: Option<u32>,
     },
 }
@@ -113,87 +114,90 @@ pub enum Left {
 /// Something the kernel did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When (CLOCK_MONOTONIC).
+    /// The instant, of CLOCK_MONOTONIC.
     pub at: Instant,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u16,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What the kernel did.
+/// An event in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A thread left the CPU and another came.
+    /// A thread left the CPU and another took it.
     Switch {
-        /// Who left.
+        /// The thread that left.
         prev: Seen,
-        /// Why.
+        /// The reason why it left.
         left: Left,
-        /// All its execution time so far, as the scheduler accounts it, in nanoseconds.
+        /// The whole execution time of the thread that left, as the scheduler accounts it, in
+        /// nanoseconds.
         prev_exec_ns: u64,
-        /// Who came.
+        /// The thread that came.
         next: Seen,
-        /// The same of who came.
+        /// The whole execution time of the thread that came, in nanoseconds.
         next_exec_ns: u64,
     },
-    /// A thread that slept can go on, where it ran last if it is not said to move.
+    /// A sleeping thread can run again, on its last CPU unless a [`What::Moves`] says otherwise.
     Waking {
-        /// Which.
+        /// The thread id.
         tid: u32,
-        /// The thread that woke it; none if an interrupt did.
+        /// The thread that woke it, or `None` if an interrupt did.
         waker: Option<Seen>,
     },
-    /// The handler of a hardware interrupt began or ended; `vector` is its number.
+    /// The handler of a hardware interrupt began or ended.
     HardIrq {
-        /// Which interrupt.
+        /// The interrupt.
         vector: Interrupt,
-        /// It began; else it ended.
+        /// True if it began, false if it ended.
         enter: bool,
     },
     /// A softirq began or ended.
     SoftIrq {
-        /// Its number, as in /proc/softirqs, from 0.
+        /// The number, as in /proc/softirqs, from 0.
         vector: u8,
-        /// It began; else it ended.
+        /// True if it began, false if it ended.
         enter: bool,
     },
-    /// A thread that slept or waits is to run on another CPU than the one it ran on.
+    /// A sleeping or waiting thread is to run on another CPU than its last one.
     Moves {
-        /// Which.
+        /// The thread id.
         tid: u32,
-        /// Where.
+        /// The new CPU.
         on: u16,
     },
-    /// A timer expires: whoever is woken next on this CPU by an interrupt was to be woken then.
+    /// A timer expires. The next thread that an interrupt wakes on this CPU was due to wake at
+    /// `due`.
     TimerDue {
-        /// When it was due (CLOCK_MONOTONIC).
+        /// The instant at which the timer was due, of CLOCK_MONOTONIC.
         due: Instant,
     },
-    /// A thread was in page faults, of which the last ends now.
+    /// A thread was in page faults, the last of which ends now.
     PageFault {
-        /// Which thread.
+        /// The thread id.
         tid: u32,
-        /// So long, since this was last told, sleeps in them included.
+        /// The time in page faults since the previous record of the thread, including sleeps in
+        /// them.
         took: Duration,
     },
-    /// A CPU's records before this one are incomplete: what is between is not known.
+    /// Records of a CPU before this one are missing.
     Gap {
-        /// How many are missing.
+        /// The number of missing records.
         records: u32,
     },
 }
 
-/// Which interrupt.
+/// The source of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Interrupt {
-    /// A device's, by its line in /proc/interrupts.
+    /// A device, by its line in /proc/interrupts.
     Line(u32),
     /// The CPU's own timer.
     LocalTimer,
-    /// From another CPU: a function to call, a thread to look at.
+    /// Another CPU, with a function to call or a thread to look at.
     FromCpu,
-    /// Another of the CPU's own, by its vector.
+    /// Another source of the CPU's own, by its vector.
     Vector(u8),
 }
 

@@ -1,19 +1,19 @@
-//! What happened: one event schema for simulated and live runs, and what follows from it.
+//! Defines one event schema for simulated and live runs, and what is computed from it.
 //!
-//! - `event`: the events and where they are sent.
-//! - `subject`: whose jobs they are, and what was promised to them.
+//! - `event`: the events and their receivers.
+//! - `subject`: the owners of jobs, and what was promised to them.
 //! - `slots`: what each period of a reservation was given.
-//! - `constraint`: what time constraints were answered and given.
-//! - `file`: how a trace is kept.
+//! - `constraint`: the answers to time constraints, and what they were given.
+//! - `file`: the trace file.
 //! - `kernel`: what the kernel did meanwhile.
 //! - `check`: whether each promise was kept.
 //! - `cause`: why a job was late.
-//! - `fit`: what a thread needs, seen from outside.
+//! - `fit`: what a thread needs, as observed from outside.
 //! - `times`: histograms.
 //! - `summary`: jobs, late jobs, wake-up latencies and response times of a run.
 //!
-//! Pure: events carry their instants, nothing here reads a clock. (`no_std` keeps clocks and
-//! threads out of *our* code; the histogram library itself uses `std`.)
+//! The crate is pure: events carry their instants, and nothing reads a clock. (`no_std` keeps
+//! clocks and threads out of *our* code; the histogram library itself uses `std`.)
 #![no_std]
 #![forbid(unsafe_code)]
 

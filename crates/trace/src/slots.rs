@@ -1,10 +1,11 @@
-//! What each period of a reservation was given, told as events.
+//! Records what each period of a reservation was given, as events.
 //!
-//! A driver that gives a reservation its slots says when each begins and ends. A job is a period of the
-//! reservation: released when the period begins, it starts with the first slot, gives way where a slot
-//! ends with budget left, and is complete at the instant at which it was given all of its budget; so
-//! its relative deadline is the period. Periods are counted from the first that is promised. (The
-//! promise is wider: X in *every* window of Y. What is judged by this is a window each period.)
+//! A driver that gives a reservation its slots reports when each begins and ends. A job is a period
+//! of the reservation. It is released when the period begins, starts with the first slot, gives way
+//! where a slot ends with budget left, and is complete at the instant at which it has been given
+//! all of its budget. Its relative deadline is therefore the period. Periods are counted from the
+//! first that is promised. (The promise is wider: X in *every* window of Y. This judges one window
+//! for each period.)
 
 use punctual_model::{Duration, Instant, JobId, Reservation};
 
@@ -38,11 +39,11 @@ use crate::event::{Event, Kind, Sink};
 pub struct Slots {
     task: u32,
     reservation: Reservation,
-    /// When the period of index `first` begins.
+    /// The beginning of the period of index `first`.
     since: Instant,
     first: u64,
     period: Option<Period>,
-    /// Since when its slot goes on, if it is in one.
+    /// The beginning of the current slot, if it is in one.
     slot: Option<Instant>,
 }
 
@@ -51,25 +52,25 @@ pub struct Slots {
 struct Period {
     index: u64,
     release: Instant,
-    /// Of the budget.
+    /// The rest of the budget.
     left: Duration,
     has_begun: bool,
 }
 
 impl Slots {
-    /// Events are of `task`; the first period begins at `since`. What slots give before is told of
-    /// nobody.
+    /// Records events of `task`, whose first period begins at `since`. Slots before that are not
+    /// recorded.
     pub fn new(task: u32, reservation: Reservation, since: Instant) -> Self {
         Self { task, reservation, since, first: 0, period: None, slot: None }
     }
 
-    /// From `since` on so much in each period, counted from there.
+    /// Changes the reservation from `since` on. Periods are counted from there.
     pub fn change(&mut self, reservation: Reservation, since: Instant) {
         self.first += self.period.map_or(0, |period| period.index - self.first + 1);
         (self.reservation, self.since, self.period) = (reservation, since, None);
     }
 
-    /// It is given the CPU from `now` on.
+    /// Records that the reservation is given the CPU from `now` on.
     pub fn begins(&mut self, now: Instant, sink: &mut impl Sink) {
         self.slot = Some(now);
         if now < self.since {
@@ -81,12 +82,12 @@ impl Slots {
         }
     }
 
-    /// Its slot is over.
+    /// Records that its slot is over.
     pub fn ends(&mut self, now: Instant, sink: &mut impl Sink) {
         let Some(began) = self.slot.take().filter(|_| now > self.since) else { return };
         let mut began = began;
         if began < self.since {
-            // What it is given counts from where the promise does.
+            // Only time from the beginning of the promise on counts.
             began = self.since;
             self.turn_over(began, false, sink);
             if let Some(period) = &mut self.period {
@@ -98,7 +99,7 @@ impl Slots {
         let over = period.release.saturating_add(length);
         Self::gives(self.task, period, began, now.min(over), sink);
         if now > over {
-            // Of periods that lie within one slot as a whole, nothing is to be told.
+            // Periods that lie entirely within one slot need no events.
             let last = now.saturating_since(self.since) % length;
             let began = Instant::from_nanos(now.as_nanos() - last.as_nanos());
             self.turn_over(began, false, sink);
@@ -116,7 +117,7 @@ impl Slots {
         }
     }
 
-    /// The reservation is no more.
+    /// Closes the reservation.
     pub fn close(&mut self, now: Instant, sink: &mut impl Sink) {
         self.ends(now, sink);
         if let Some(period) = self.period.take()
@@ -127,8 +128,9 @@ impl Slots {
         }
     }
 
-    /// To the period of `now`, which is not before the first; those that are over are ended.
-    /// Those between had nothing, if it was `without` a slot all the time; else more than enough.
+    /// Advances to the period of `now`, which is not before the first, and ends those that are
+    /// over. If `without` is true, the periods in between had no slot at all; otherwise they had
+    /// more than their budget.
     fn turn_over(&mut self, now: Instant, without: bool, sink: &mut impl Sink) {
         let length = self.reservation.period();
         let passed = now.saturating_since(self.since).as_nanos() / length.as_nanos();
@@ -172,7 +174,7 @@ impl Slots {
         }
     }
 
-    /// It had the CPU in `[began, until)`.
+    /// Accounts the CPU time in `[began, until)`.
     fn gives(task: u32, period: &mut Period, began: Instant, until: Instant, sink: &mut impl Sink) {
         let given = until.saturating_since(began);
         if period.left.is_zero() {
@@ -210,7 +212,7 @@ mod tests {
         Reservation::new(Service::from_micros(budget), us(period)).expect("valid")
     }
 
-    /// What every period was given before its end, one microsecond after the other.
+    /// Computes what every period was given before its end, one microsecond at a time.
     fn given(slots: &[(u64, u64)], period: u64, periods: u64) -> Vec<u64> {
         let has = |at: u64| slots.iter().any(|&(from, to)| (from..to).contains(&at));
         let of = |nth: u64| (nth * period..(nth + 1) * period).filter(|&at| has(at)).count() as u64;

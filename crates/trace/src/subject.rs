@@ -1,29 +1,30 @@
-//! Whose jobs a trace tells of, and what was promised to them.
+//! Defines the subjects of a trace: the owners of jobs, and what was promised to them.
 
 use alloc::string::String;
 
 use punctual_model::{Duration, Service};
 use serde::{Deserialize, Serialize};
 
-/// What kind of work it is; its jobs are then what the variant says.
+/// The kind of work, which determines what its jobs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SubjectKind {
-    /// A task of a simulation: a job is a job.
+    /// A task of a simulation, with its jobs.
     Task,
-    /// A real-time upcall: a job is one activation of its handler.
+    /// A real-time upcall. A job is one activation of its handler.
     Upcall,
-    /// A thread that an observer watches: a job is from one wake-up to the next sleep.
+    /// A thread that an observer watches. A job lasts from a wake-up to the next sleep.
     Thread,
-    /// A reservation: a job is one of its periods.
+    /// A reservation. A job is one of its periods.
     Reservation,
-    /// A channel: a job is a message, released at its logical arrival.
+    /// A channel. A job is a message, released at its logical arrival.
     Channel,
-    /// A thread that asks for time constraints: a job is one that was granted, released at its start.
+    /// A thread that requests time constraints. A job is a granted constraint, released at its
+    /// start.
     Constraint,
 }
 
 impl SubjectKind {
-    /// The word for it in tables and messages.
+    /// Returns the word for it in tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -36,35 +37,35 @@ impl SubjectKind {
     }
 }
 
-/// What was promised, each part if it was. A promise goes both ways: the subject asks for no more
-/// than `wcet` each `period`, and gets it by `relative_deadline`.
+/// The parts of a promise, each of which may be missing. A promise binds both sides: the subject
+/// demands no more than `wcet` in each `period`, and gets it within `relative_deadline`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promise {
-    /// Jobs are released this far apart, or farther.
+    /// The least time between releases.
     pub period: Option<Duration>,
-    /// Each job is complete by so long after its release.
+    /// The time after its release by which each job is complete.
     pub relative_deadline: Option<Duration>,
-    /// A job needs no more work than this.
+    /// The most work that a job needs.
     pub wcet: Option<Service>,
 }
 
-/// One source of jobs: what `JobId::task` of an event refers to.
+/// One source of jobs, to which `JobId::task` of an event refers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// As in the contract, or the command's name.
+    /// The name in the contract, or the command's name.
     pub name: String,
-    /// What its jobs are.
+    /// The kind, which says what its jobs are.
     pub kind: SubjectKind,
-    /// What it was promised.
+    /// The promise.
     pub promise: Promise,
-    /// The thread that runs it (gettid(2)), where one thread does.
+    /// The thread that runs it (gettid(2)), if it is a single thread.
     pub thread: Option<u32>,
-    /// The CPU it is bound to, where it is bound to one.
+    /// The CPU to which it is bound, if it is bound to one.
     pub cpu: Option<u16>,
 }
 
 impl Subject {
-    /// A subject of which nothing is promised.
+    /// Makes a subject to which nothing is promised.
     ///
     /// ```
     /// use punctual_trace::{Subject, SubjectKind};

@@ -1,4 +1,4 @@
-//! What a run amounted to, task by task, computed from its events as they come.
+//! Summarizes a run task by task, from its events as they come.
 
 use alloc::vec::Vec;
 
@@ -17,27 +17,28 @@ pub struct TaskSummary {
     /// Jobs that completed after their absolute deadline, or were unfinished, skipped or aborted
     /// when it had passed, or were contained.
     pub late: u64,
-    /// Jobs that were not complete at their absolute deadline and went on or still ran.
+    /// Jobs that were not complete at their absolute deadline and resumed later or were still
+    /// running.
     pub overruns: u64,
-    /// Jobs that never began: their upcall skips what is late, or was suspended or closed.
+    /// Jobs that never began, because their upcall skips late jobs, or was suspended or closed.
     pub skipped: u64,
     /// Jobs that had begun and were ended incomplete at a yield point.
     pub aborted: u64,
-    /// Jobs whose thread was put aside because they did not come back.
+    /// Jobs whose thread was set aside because they did not reach a yield point in time.
     pub contained: u64,
-    /// How often a job gave way.
+    /// The number of times that a job gave way.
     pub gave_way: u64,
-    /// The longest that a job completed after its deadline.
+    /// The greatest tardiness of a complete job.
     pub max_tardiness: Duration,
-    /// From a job's release to its first instruction; of one that never began, to the end of the
-    /// run, so that the worst are not left out for being too bad.
+    /// The times from a job's release to its first instruction. For a job that never began, the
+    /// time to the end of the run counts, so that the worst cases are not left out.
     pub wakeup_latency: Times,
-    /// From a job's release to its completion.
+    /// The times from a job's release to its completion.
     pub response_time: Times,
 }
 
-/// A run, task by task, in the order the tasks were given. A task of which only an event tells is
-/// one without a deadline, until [`Summary::declare`] says otherwise.
+/// The summary of a run, task by task, in the order in which the tasks were given. A task that is
+/// known only from its events has no deadline until [`Summary::declare`] sets one.
 #[derive(Clone, Debug)]
 pub struct Summary {
     relative_deadlines: Vec<Duration>,
@@ -45,15 +46,15 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// An empty summary of a run of `tasks`.
+    /// Makes an empty summary of a run of `tasks`.
     pub fn new<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Self {
         let relative_deadlines: Vec<_> = tasks.into_iter().map(Task::relative_deadline).collect();
         let tasks = relative_deadlines.iter().map(|_| TaskSummary::default()).collect();
         Self { relative_deadlines, tasks }
     }
 
-    /// The task at position `task` has this relative deadline: for tasks that come while the run
-    /// goes on, or change. Counts for the jobs of later events.
+    /// Sets the relative deadline of the task at position `task`, for tasks that join or change
+    /// during the run. It applies to the jobs of later events.
     ///
     /// ```
     /// use punctual_model::Duration;
@@ -68,7 +69,7 @@ impl Summary {
         *declared = relative_deadline;
     }
 
-    /// The summary and the relative deadline of a task, made if there is none.
+    /// Returns the summary and the relative deadline of a task, and adds the task if it is new.
     fn of(&mut self, task: u32) -> (&mut TaskSummary, &mut Duration) {
         let task = task as usize;
         if self.tasks.len() <= task {
@@ -78,22 +79,22 @@ impl Summary {
         (&mut self.tasks[task], &mut self.relative_deadlines[task])
     }
 
-    /// What is known of each task.
+    /// Returns the summary of each task.
     pub fn tasks(&self) -> &[TaskSummary] {
         &self.tasks
     }
 
-    /// Late jobs of all tasks.
+    /// Returns the number of late jobs of all tasks.
     pub fn late(&self) -> u64 {
         self.tasks.iter().map(|task| task.late).sum()
     }
 
-    /// Complete jobs of all tasks.
+    /// Returns the number of complete jobs of all tasks.
     pub fn jobs(&self) -> u64 {
         self.tasks.iter().map(|task| task.jobs).sum()
     }
 
-    /// The run ended at `end` with these jobs released and not complete.
+    /// Ends the run at `end` with these jobs released and not complete.
     pub fn end(&mut self, end: Instant, backlog: Backlog) {
         let (summary, relative_deadline) = self.of(backlog.oldest.task);
         summary.unfinished += backlog.jobs;
@@ -123,7 +124,7 @@ impl Sink for Summary {
             Kind::Resume | Kind::Replenish { .. } | Kind::Throttle { .. } | Kind::Unthrottle => {}
             Kind::Complete => {
                 summary.jobs += 1;
-                // Complete exactly at the deadline is in time.
+                // A job that completes exactly at its deadline is in time.
                 if at > deadline {
                     summary.late += 1;
                     summary.max_tardiness = summary.max_tardiness.max(at - deadline);
@@ -133,7 +134,8 @@ impl Sink for Summary {
             Kind::Overrun { jobs } => summary.overruns += jobs,
             Kind::Skip { jobs } => {
                 summary.skipped += jobs;
-                // Released one relative deadline apart; those due by now are late.
+                // The jobs are released one relative deadline apart. Those that are due by now are
+                // late.
                 let period = relative_deadline.as_nanos().max(1);
                 summary.late += jobs.min(response_time.as_nanos() / period);
             }

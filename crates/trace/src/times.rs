@@ -1,13 +1,14 @@
-//! A histogram of times.
+//! Provides a histogram of times.
 
 use core::fmt;
 
 use hdrhistogram::Histogram;
 use punctual_model::Duration;
 
-/// Times from 1 ns to an hour, to three significant digits; longer ones count as an hour.
+/// A histogram of times from 1 ns to an hour, to three significant digits. Longer times count as an
+/// hour.
 ///
-/// The maximum is kept exactly, besides, because it is the number people look at first.
+/// The maximum is also kept exactly, because it is the number that people look at first.
 #[derive(Clone, Debug)]
 pub struct Times {
     histogram: Histogram<u64>,
@@ -17,7 +18,7 @@ pub struct Times {
 const LONGEST: u64 = 3600 * 1_000_000_000;
 
 impl Times {
-    /// An empty histogram.
+    /// Makes an empty histogram.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3)
             .expect("1 ns to an hour at three digits are bounds the library accepts");
@@ -30,24 +31,24 @@ impl Times {
         self.max = self.max.max(time);
     }
 
-    /// Counts all that `other` counted.
+    /// Adds all times of `other`.
     pub fn add(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("both have the same bounds");
         self.max = self.max.max(other.max);
     }
 
-    /// How many times were counted.
+    /// Returns the number of times.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The time that `percent` of those counted do not exceed; `None` if none were.
+    /// Returns the time that `percent` of the times do not exceed, or `None` if there are none.
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
         let value = self.histogram.value_at_percentile(percent);
         (self.count() > 0).then(|| Duration::from_nanos(value).min(self.max))
     }
 
-    /// The longest time counted, exactly; `None` if none were.
+    /// Returns the exact longest time, or `None` if there are none.
     pub fn max(&self) -> Option<Duration> {
         (self.count() > 0).then_some(self.max)
     }
@@ -59,7 +60,7 @@ impl Default for Times {
     }
 }
 
-/// `p50/p99/max` in microseconds, or `-` if nothing was counted.
+/// Formats as `p50/p99/max` in microseconds, or `-` if there are no times.
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.percentile(50.0), self.percentile(99.0), self.max()) {

@@ -1,13 +1,13 @@
-//! The few colours of plots, and the style sheet that knows them by name.
+//! Defines the colours of plots, and the style sheet that refers to them.
 //!
-//! Nothing hangs on colour alone: each line has its own dashes, classes of cells differ in lightness,
-//! and marks in shape.
+//! Nothing depends on colour alone: each line has its own dashes, classes of cells differ in
+//! lightness, and marks in shape.
 
 use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-/// On light ground, on dark ground, dashes.
+/// The colour on a light background, the colour on a dark background, and the dashes of each line.
 pub(super) const LINES: [(RGBColor, &str, &str); 8] = [
     (RGBColor(0x00, 0x5f, 0xa8), "#6cb8ff", "none"),
     (RGBColor(0xb3, 0x4a, 0x00), "#ff9d5c", "9 3"),
@@ -19,8 +19,8 @@ pub(super) const LINES: [(RGBColor, &str, &str); 8] = [
     (RGBColor(0x3d, 0x5a, 0x66), "#a9c7d3", "6 6"),
 ];
 
-/// Classes of cells from the best to the worst: on light ground from light to dark, and the other
-/// way round on dark ground.
+/// The classes of cells from the best to the worst: from light to dark on a light background, and
+/// from dark to light on a dark one.
 pub(super) const CLASSES: [(RGBColor, &str); 4] = [
     (RGBColor(0xdd, 0xef, 0xe4), "#1d4030"),
     (RGBColor(0xf0, 0xd0, 0x8a), "#8a6d1f"),
@@ -28,12 +28,12 @@ pub(super) const CLASSES: [(RGBColor, &str); 4] = [
     (RGBColor(0x8a, 0x8a, 0x94), "#b9b9c4"),
 ];
 
-/// Stands for the colour of text.
+/// A placeholder for the colour of text.
 pub(super) const INK: RGBColor = RGBColor(0, 0, 0);
-/// Stands for the colour of grids.
+/// A placeholder for the colour of grids.
 pub(super) const GRID: RGBColor = RGBColor(0xd8, 0xd8, 0xd8);
 
-/// The rules that give the colours of plots their look in light and dark.
+/// Returns the rules that map the colours of plots to the light and dark themes.
 pub(crate) fn style() -> String {
     let mut light = String::new();
     let mut dark = String::new();
@@ -58,7 +58,7 @@ pub(crate) fn style() -> String {
     format!("{light}@media(prefers-color-scheme:dark){{{dark}}}")
 }
 
-/// As the SVG backend writes it.
+/// Formats a colour as the SVG backend does.
 pub(super) fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

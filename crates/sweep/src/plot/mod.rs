@@ -1,4 +1,4 @@
-//! Plots as the inside of an SVG element.
+//! Draws plots as the contents of an SVG element.
 
 mod colours;
 mod plane;
@@ -17,62 +17,62 @@ pub const SIZE: (u32, u32) = (760, 380);
 /// The most lines one plot may have.
 pub const MOST_LINES: usize = LINES.len();
 
-/// The most classes of cells.
+/// The most classes of cells one plot may have.
 pub const MOST_CLASSES: usize = CLASSES.len();
 
-/// What is drawn.
+/// A plot.
 pub struct Plot {
     /// The caption.
     pub title: String,
-    /// What a reader would see, for those who cannot.
+    /// A description of the picture for readers who cannot see it.
     pub description: String,
-    /// From left to right.
+    /// The horizontal axis, from left to right.
     pub x: Axis,
-    /// From below.
+    /// The vertical axis, from bottom to top.
     pub y: Axis,
-    /// What stands between the axes.
+    /// The contents between the axes.
     pub shape: Shape,
 }
 
-/// From one value to another, with a title that names the unit.
+/// An axis from one value to another, with a title that names the unit.
 pub struct Axis {
-    /// What is counted, with its unit.
+    /// The quantity, with its unit.
     pub title: String,
     /// The first value.
     pub from: f64,
     /// The last value, above the first.
     pub to: f64,
-    /// Names for 0, 1, 2 …; if empty, numbers.
+    /// The names of 0, 1, 2 …, or empty to show numbers.
     pub names: Vec<String>,
 }
 
-/// Lines, bars, or a plane.
+/// The contents of a plot: lines, bars, or a plane.
 pub enum Shape {
-    /// At most [`MOST_LINES`]; more are not drawn.
+    /// Lines, at most [`MOST_LINES`]; more are not drawn.
     Lines(Vec<Line>),
-    /// One horizontal bar for each name of the y axis, of that length.
+    /// One horizontal bar of the given length for each name of the y axis.
     Bars(Vec<f64>),
     /// Cells of a few classes, with lines and marks over them.
     Plane(Plane),
 }
 
-/// A line through its points; it is broken where there is none.
+/// A line through its points, broken where a point is missing.
 pub struct Line {
-    /// For the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Where it goes.
+    /// The points, or `None` for a break.
     pub points: Vec<Option<(f64, f64)>>,
 }
 
 impl Axis {
-    /// Of numbers.
+    /// Makes an axis of numbers.
     pub fn new(title: impl Into<String>, from: f64, to: f64) -> Self {
         // An axis without length cannot be drawn.
         let to = if to > from { to } else { from + 1.0 };
         Self { title: title.into(), from, to, names: Vec::new() }
     }
 
-    /// Of names at 0, 1, 2 ….
+    /// Makes an axis of names at 0, 1, 2 ….
     pub fn of_names(title: impl Into<String>, names: Vec<String>) -> Self {
         let last = names.len().saturating_sub(1) as f64;
         Self { names, ..Self::new(title, 0.0, last) }
@@ -93,15 +93,15 @@ impl Axis {
     }
 }
 
-/// What stands between `<svg>` and `</svg>`.
+/// Returns the SVG between `<svg>` and `</svg>`.
 pub fn draw(plot: &Plot) -> String {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        // Into memory, with axes that have a length: cannot fail.
+        // Writing to memory cannot fail, and the axes have a length.
         draw_on(&area, plot).and_then(|()| area.present()).expect("memory takes it");
     }
-    // The page writes the element itself, with a title and a description in it.
+    // The page writes the element itself, with a title and a description inside.
     let inside = svg.split_once('>').map_or("", |(_, rest)| rest).trim();
     inside.strip_suffix("</svg>").unwrap_or(inside).trim().to_owned()
 }
@@ -110,7 +110,7 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 
 fn draw_on<'a>(area: &DrawingArea<SVGBackend<'a>, Shift>, plot: &Plot) -> Drawn<'a> {
     let bars = matches!(plot.shape, Shape::Bars(_));
-    // Bars stand around their position, and their names need room.
+    // Bars extend around their position, and their names need room.
     let beside = if bars { 0.6 } else { 0.0 };
     let mut chart = ChartBuilder::on(area)
         .margin(10)
@@ -159,11 +159,11 @@ fn draw_on<'a>(area: &DrawingArea<SVGBackend<'a>, Shift>, plot: &Plot) -> Drawn<
     Ok(())
 }
 
-/// One thing that a legend explains.
+/// One entry of a legend.
 pub(crate) enum Key<'a> {
-    /// A line, by the colour that stands for it in [`draw`].
+    /// A line, with the colour that stands for it in [`draw`].
     Line(&'a str, String),
-    /// A class of cells, likewise.
+    /// A class of cells, with its colour.
     Class(&'a str, String),
     /// A mark.
     Mark(&'static str, Shown),
@@ -174,7 +174,7 @@ fn of_lines(lines: &[Line]) -> Vec<Key<'_>> {
     keys.map(|(line, (colour, ..))| Key::Line(line.name.as_str(), hex(colour))).collect()
 }
 
-/// What needs an explanation.
+/// Returns the entries of the plot's legend.
 pub(crate) fn legend(plot: &Plot) -> Vec<Key<'_>> {
     match &plot.shape {
         Shape::Lines(lines) => of_lines(lines),

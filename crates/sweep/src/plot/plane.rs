@@ -1,4 +1,4 @@
-//! A plane: cells of a few classes, with lines and marks over them.
+//! Draws a plane: cells of a few classes, with lines and marks over them.
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -7,18 +7,18 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::colours::{CLASSES, INK};
 use super::{Drawn, Line};
 
-/// What a plane shows.
+/// The contents of a plane.
 #[derive(Default)]
 pub struct Plane {
-    /// Names of the classes, the best first; at most [`super::MOST_CLASSES`].
+    /// The names of the classes, the best first; at most [`super::MOST_CLASSES`].
     pub classes: Vec<String>,
-    /// They may be of any size; later ones cover earlier ones.
+    /// The cells, of any size. Later ones cover earlier ones.
     pub cells: Vec<Cell>,
-    /// Over the cells; at most [`super::MOST_LINES`].
+    /// The lines over the cells, at most [`super::MOST_LINES`].
     pub lines: Vec<Line>,
-    /// What each mark used here means.
+    /// The meaning of each kind of mark that is used.
     pub shown: Vec<(&'static str, Shown)>,
-    /// Over all else.
+    /// The marks, drawn over everything else.
     pub marks: Vec<Mark>,
 }
 
@@ -27,24 +27,24 @@ pub struct Plane {
 pub struct Cell {
     /// One corner.
     pub from: (f64, f64),
-    /// The other.
+    /// The opposite corner.
     pub to: (f64, f64),
-    /// Position in [`Plane::classes`].
+    /// The class, as an index into [`Plane::classes`].
     pub class: usize,
 }
 
-/// A point with a name above it, or none.
+/// A point, with a name above it or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// Where.
+    /// The position.
     pub at: (f64, f64),
-    /// How it looks.
+    /// The shape.
     pub shown: Shown,
-    /// Stands above it.
+    /// The name above the mark.
     pub name: String,
 }
 
-/// How a mark looks.
+/// The shape of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// A filled disc.
@@ -72,7 +72,7 @@ pub(super) fn draw_cells<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<
 const RADIUS: i32 = 5;
 
 pub(super) fn draw_marks<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<'b> {
-    // Above the mark and centred, so that names of neighbours do not meet.
+    // Centred above the mark, so that the names of neighbours do not collide.
     let above = Pos::new(HPos::Center, VPos::Bottom);
     let text = ("sans-serif", 13).into_font().color(&INK).pos(above);
     for mark in &plane.marks {

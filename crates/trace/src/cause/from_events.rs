@@ -1,9 +1,11 @@
-//! Where a job's time went, as far as the events of a trace alone tell: no kernel was asked.
+//! Determines where a job's time went from the events of a trace alone, without the kernel's
+//! records.
 //!
-//! A subject runs from its start or resumption until it gives way or is over. What ran on the CPU of a
-//! late job while the job itself did not, ran instead, an earlier job of its own subject included. All else is unknown: an interrupt, a thread that
-//! is no subject of the trace, or sleep. (A job of an observed thread is told of by its beginning and
-//! end alone; how much of it was its own work is unknown too.)
+//! A subject runs from its start or resumption until it gives way or its job ends. A subject that
+//! ran on the CPU of a late job while that job did not run is a cause; so is an earlier job of the
+//! same subject. All else is unknown: an interrupt, a thread that is no subject of the trace, or
+//! sleep. (The job of an observed thread is recorded only by its beginning and end, so the extent
+//! of its own work is unknown too.)
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,8 +17,8 @@ use super::spent::Spent;
 use crate::event::{Event, Kind, Sink};
 use crate::subject::{Subject, SubjectKind};
 
-/// Takes the events of a trace, in the order of their instants as far as each subject goes, and
-/// remembers who ran when: 24 bytes for each stretch that a job ran.
+/// Takes the events of a trace, in the order of their instants for each subject, and remembers when
+/// each job ran: 24 bytes for each stretch.
 ///
 /// ```
 /// use punctual_model::{Instant, JobId};
@@ -40,40 +42,40 @@ pub struct FromEvents {
     of: BTreeMap<u32, Runs>,
 }
 
-/// When a subject ran.
+/// The times at which a subject ran.
 #[derive(Clone, Debug, Default)]
 struct Runs {
     cpu: Option<u16>,
-    /// Its jobs' beginnings and ends are those of sleeps: between them it need not run.
+    /// Its jobs begin and end with sleeps, and need not run all the time in between.
     is_coarse: bool,
-    /// The job that runs, and since when.
+    /// The running job, and since when it runs.
     since: Option<(u64, Instant)>,
-    /// Jobs and when they ran: half-open, in order, apart.
+    /// The index of the job and the half-open time of each stretch, in order and disjoint.
     stretches: Vec<(u64, Instant, Instant)>,
 }
 
 impl FromEvents {
-    /// Nothing is known yet.
+    /// Starts without any events.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Events of number `number` are of this subject from here on.
+    /// Declares that events with this number belong to `subject` from here on.
     pub fn subject(&mut self, number: u32, subject: &Subject) {
         let runs = self.of.entry(number).or_default();
         runs.cpu = subject.cpu;
         runs.is_coarse = matches!(subject.kind, SubjectKind::Thread | SubjectKind::Channel);
     }
 
-    /// Events are missing: who ran is not known until the next of each subject.
+    /// Notes that events are missing: it is unknown whether a subject runs until its next event.
     pub fn lost(&mut self) {
         for runs in self.of.values_mut() {
             runs.since = None;
         }
     }
 
-    /// What the time of `job` in `[from, until)` was spent on, in order and without gaps. An earlier job
-    /// of its own subject is that subject.
+    /// Returns what the time of `job` in `[from, until)` was spent on, in order and without gaps.
+    /// An earlier job of the same subject counts as that subject.
     pub fn stretches(&self, job: JobId, from: Instant, until: Instant) -> Vec<Stretch> {
         let number = job.task;
         let nothing = Runs::default();
@@ -90,14 +92,14 @@ impl FromEvents {
                 runs.within(from, until, |_| Spent::Subject(*other), &mut all);
             }
         }
-        // Stable: of two that began together, its own work first.
+        // The sort is stable: if two stretches began together, the job's own work comes first.
         all.sort_by_key(|stretch| stretch.start);
         without_gaps(all, from, until)
     }
 }
 
 impl Runs {
-    /// Those of its stretches that lie in `[from, until)`, cut to it.
+    /// Appends its stretches in `[from, until)`, clipped to that window.
     fn within(
         &self,
         from: Instant,
@@ -117,7 +119,7 @@ impl Runs {
 
     fn ends(&mut self, at: Instant) {
         let Some((index, since)) = self.since.take() else { return };
-        // A trace that contradicts itself is told of by the checker; here order matters.
+        // The checker reports a contradictory trace. Here only the order matters.
         let since = self.stretches.last().map_or(since, |(_, _, end)| since.max(*end));
         if since < at {
             self.stretches.push((index, since, at));
@@ -125,7 +127,7 @@ impl Runs {
     }
 }
 
-/// One thing at a time: a stretch ends where it was to, and the next begins no earlier.
+/// Removes overlaps: a stretch keeps its end, and the next one begins no earlier than that.
 fn without_gaps(sorted: Vec<Stretch>, from: Instant, until: Instant) -> Vec<Stretch> {
     let mut all = Vec::new();
     let mut at = from;
@@ -176,7 +178,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// Nanosecond by nanosecond: who ran.
+    /// Computes the causes one nanosecond at a time.
     fn slowly(runs: &[(JobId, u64, u64)], job: JobId, from: u64, until: u64) -> Vec<Spent> {
         let who = |now: u64| runs.iter().find(|(_, s, e)| (*s..*e).contains(&now)).map(|run| run.0);
         let spent = |now| match who(now) {

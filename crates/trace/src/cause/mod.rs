@@ -1,9 +1,9 @@
-//! Why was a job late? Where the time between its release and its completion went, and which of it
-//! made it late.
+//! Explains why a job was late: where the time between its release and its completion went, and
+//! which part of it made the job late.
 //!
-//! - `spent`: the words: what a stretch of time was spent on.
+//! - `spent`: the kinds of use of a stretch of time.
 //! - `observer`: from the kernel's records to the stretches of the threads it watches.
-//! - `thread_jobs`: what the jobs of a thread are that declares none.
+//! - `thread_jobs`: the jobs of a thread that declares none.
 //! - `from_events`: the same stretches from a trace alone, without the kernel's records.
 //! - `shares`: from stretches and a promise to shares that add up to the tardiness.
 

@@ -1,9 +1,9 @@
-//! From where a job's time went to what made it late.
+//! Attributes the tardiness of a job to the causes in its stretches.
 //!
 //! A job has its relative deadline D for its own work, at most the declared C, and for everything
-//! that comes between. Of what came between, D − C was there to be used: it made nothing late. That
-//! room is given first to the threads that the contract knows of, because admission reckoned with
-//! them, and then to all causes alike, in proportion. What is left adds up to the tardiness, to the
+//! that interferes. Interference of up to D − C is allowed for, and makes no job late. This
+//! allowance is given first to the threads of the contract, because the admission test accounts for
+//! them, and then to all causes in proportion. The rest adds up to the tardiness, to the
 //! nanosecond.
 
 use alloc::vec::Vec;
@@ -16,20 +16,20 @@ use super::spent::Spent;
 /// A job that completed after its absolute deadline, or that passed it and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateJob {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// When it was released.
+    /// Its release.
     pub release: Instant,
-    /// When it was to be complete.
+    /// Its absolute deadline.
     pub absolute_deadline: Instant,
-    /// When it was complete, or how far it has been watched.
+    /// The instant of its completion, or the last instant at which it was observed.
     pub end: Instant,
-    /// What it was declared to need.
+    /// Its declared execution time.
     pub wcet: Option<Service>,
 }
 
 impl LateJob {
-    /// By how much it is late.
+    /// Returns the tardiness.
     pub fn tardiness(&self) -> Duration {
         self.end.saturating_since(self.absolute_deadline)
     }
@@ -38,41 +38,42 @@ impl LateJob {
 /// One cause of a late job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What.
+    /// The cause.
     pub cause: Spent,
-    /// How long it took between release and end: the evidence.
+    /// The time it took between release and end: the evidence.
     pub took: Duration,
-    /// In how many stretches.
+    /// The number of stretches.
     pub times: u32,
-    /// When the longest of them began.
+    /// The beginning of the longest stretch.
     pub longest_at: Instant,
-    /// How much of the tardiness is laid to it.
+    /// The part of the tardiness that is attributed to it.
     pub share: Duration,
 }
 
-/// Why a job was late.
+/// The reasons why a job was late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which job.
+    /// The late job.
     pub late: LateJob,
-    /// How long it worked itself.
+    /// The time of its own work.
     pub own: Duration,
-    /// The causes, the largest share first; the shares add up to the tardiness. Those that the room
-    /// of the promise covers have a share of nothing.
+    /// The causes, the largest share first. The shares add up to the tardiness. A cause that the
+    /// promise's allowance covers has a share of zero.
     pub shares: Vec<Share>,
 }
 
 impl Verdict {
-    /// What made it late most of all.
+    /// Returns the cause with the largest share, unless that is zero.
     pub fn main(&self) -> Option<&Share> {
         self.shares.first().filter(|share| share.share > Duration::ZERO)
     }
 }
 
-/// Lays the tardiness of a job to its causes.
+/// Attributes the tardiness of a job to its causes.
 ///
-/// `stretches` are those of its thread from its release to its end, in order ([`Observer::stretches`]).
-/// `reckoned` says of a thread whether the contract knows it, so that admission counted on it.
+/// `stretches` are those of its thread from its release to its end, in order
+/// ([`Observer::stretches`]). `reckoned` returns whether a thread is in the contract, so that the
+/// admission test accounted for it.
 ///
 /// [`Observer::stretches`]: super::Observer::stretches
 pub fn judge(late: LateJob, stretches: &[Stretch], reckoned: impl Fn(u32) -> bool) -> Verdict {
@@ -93,11 +94,11 @@ pub fn judge(late: LateJob, stretches: &[Stretch], reckoned: impl Fn(u32) -> boo
         .filter(|one| one.cause != Spent::Own || one.share > Duration::ZERO)
         .collect();
     let all = total(&shares, |_| true);
-    // All of it, less the tardiness, had room.
+    // All of it but the tardiness was allowed for.
     let room = all.saturating_sub(late.tardiness());
     let is_reckoned = |share: &Share| match share.cause {
         Spent::Other(other) => reckoned(other.tid),
-        // Whoever has a subject is in the contract.
+        // Every subject is in the contract.
         Spent::Subject(_) | Spent::Switching => true,
         _ => false,
     };
@@ -108,8 +109,8 @@ pub fn judge(late: LateJob, stretches: &[Stretch], reckoned: impl Fn(u32) -> boo
     Verdict { late, own, shares }
 }
 
-/// The stretches, cause by cause. To have been asleep before the job's first work, until an interrupt
-/// came, is a late timer.
+/// Sums the stretches by cause. A sleep before the job's first work that an interrupt ended counts
+/// as a late timer.
 fn gathered(stretches: &[Stretch]) -> Vec<Share> {
     let mut took: Vec<Share> = Vec::new();
     let mut longest: Vec<Duration> = Vec::new();
@@ -146,7 +147,8 @@ fn total(shares: &[Share], which: impl Fn(&Share) -> bool) -> Duration {
     chosen.fold(Duration::ZERO, Duration::saturating_add)
 }
 
-/// Takes `away` from these shares in proportion to each; what rounding leaves, from the largest.
+/// Takes `away` from these shares in proportion. The remainder from rounding is taken from the
+/// largest.
 fn take_away(shares: &mut [Share], away: Duration, which: impl Fn(&Share) -> bool) {
     let all = u128::from(total(shares, &which).as_nanos());
     if all == 0 {
@@ -155,7 +157,7 @@ fn take_away(shares: &mut [Share], away: Duration, which: impl Fn(&Share) -> boo
     let mut left = away.as_nanos();
     for share in shares.iter_mut().filter(|share| which(share)) {
         let part = u128::from(share.share.as_nanos()) * u128::from(away.as_nanos()) / all;
-        // No more than the share, which is a u64.
+        // The part is no more than the share, which is a u64.
         let part = u64::try_from(part).unwrap_or(u64::MAX).min(left);
         share.share = Duration::from_nanos(share.share.as_nanos() - part);
         left -= part;

@@ -1,4 +1,4 @@
-//! What a stretch of a job's time was spent on.
+//! Defines the kinds of use of a stretch of a job's time.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,54 +6,55 @@ use core::fmt;
 
 use crate::kernel::{Interrupt, Seen, softirq_name};
 
-/// Who took a thread's CPU from it because a budget was used up.
+/// The mechanism that took a thread's CPU because a budget was exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Throttler {
-    /// The kernel: SCHED_DEADLINE's budget, the limit on real-time threads, a control group's quota.
+    /// The kernel: SCHED_DEADLINE's budget, the limit on real-time threads, or a control group's
+    /// quota.
     Kernel,
-    /// Our own enforcement.
+    /// Punctual's own enforcement.
     Punctual,
 }
 
-/// What a stretch of time was spent on.
+/// The use of a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Spent {
     /// The job's own work.
     Own,
     /// Another thread ran on its CPU.
     Other(Seen),
-    /// Another subject of the same trace ran on its CPU: it is known by its events alone.
+    /// Another subject of the same trace ran on its CPU. Only its events are known.
     Subject(u32),
-    /// The handler of a hardware interrupt.
+    /// The handler of a hardware interrupt ran.
     HardIrq(Interrupt),
-    /// A softirq, by its number.
+    /// A softirq ran, given by its number.
     SoftIrq(u8),
-    /// It was released and still asleep: what was to wake it came late.
+    /// The job was released but its thread still slept, because its wake-up came late.
     LateTimer,
-    /// It could run, and was not let.
+    /// The thread was runnable and not allowed to run.
     Throttled(Throttler),
-    /// The kernel brought a page it touched.
+    /// The kernel brought in a page that the job touched.
     PageFault,
-    /// It slept in the middle of its job.
+    /// The thread slept in the middle of its job.
     Blocked {
-        /// In this system call, if in one.
+        /// The system call in which it slept, if any.
         syscall: Option<u32>,
-        /// It waited for a device or for memory.
+        /// True if it waited for a device or for memory.
         uninterruptible: bool,
-        /// This thread woke it; an interrupt did if none.
+        /// The thread that woke it, or `None` if an interrupt did.
         waker: Option<Seen>,
     },
-    /// It was on its CPU by the scheduler's account, and its execution time stood still: the host ran
-    /// something else there.
+    /// The thread was on its CPU by the scheduler's account while its execution time stood still:
+    /// the host ran something else.
     Stolen,
-    /// It could run and its CPU had nothing else to do: the time it takes to switch.
+    /// The thread was runnable and its CPU had nothing else to do: the time of a switch.
     Switching,
-    /// Not seen.
+    /// Not observed.
     Unknown,
 }
 
 impl Spent {
-    /// One word for the kind of cause: keys of tables and metrics.
+    /// Returns one word for the kind of cause, as a key of tables and metrics.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -71,8 +72,8 @@ impl Spent {
         }
     }
 
-    /// A clause for what causes of many jobs are added up with: threads by their names, not their
-    /// numbers, and a sleep without who ended it.
+    /// Returns a clause under which causes of many jobs are added up: threads appear by name
+    /// instead of number, and a sleep does not say which thread ended it.
     ///
     /// ```
     /// use punctual_trace::cause::Spent;

@@ -1,4 +1,4 @@
-//! Made-up records, whose causes are known.
+//! Tests with constructed records, whose causes are known.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,8 +44,8 @@ fn hard(micros: u64, enter: bool) -> Record {
     at(micros, What::HardIrq { vector: Interrupt::LocalTimer, enter })
 }
 
-/// A job released at 1000 µs with a relative deadline of 500 µs and a declared work of 200, over by
-/// `end`.
+/// Makes a job that is released at 1000 µs, with a relative deadline of 500 µs and a declared work
+/// of 200 µs, and ends at `end`.
 fn job(end: u64) -> LateJob {
     LateJob {
         job: JobId { task: 0, index: 1 },
@@ -56,7 +56,7 @@ fn job(end: u64) -> LateJob {
     }
 }
 
-/// ME sleeps since 500 µs on an idle CPU; then what is given.
+/// Observes ME, which sleeps from 500 µs on an idle CPU, and then `records`.
 fn observe(records: impl IntoIterator<Item = Record>) -> Observer {
     let mut observer = Observer::new(1000);
     observer.watch(ME.tid, Instant::ZERO);
@@ -169,7 +169,7 @@ fn who_waits_for_one_less_urgent_is_throttled() {
     ]);
     let main = *verdict(&observer, 1800).main().expect("late");
     assert_eq!((main.cause, main.took), (Spent::Throttled(Throttler::Kernel), long(600)));
-    // Put off, and nobody else is there.
+    // It was put off while no other thread was there.
     let observer = observe([
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], ME),
@@ -205,7 +205,7 @@ fn time_that_was_on_nobodys_clock_is_the_hosts() {
     let observer = observe([
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], ME),
-        // On the CPU for 900 µs, and executed 180.
+        // On the CPU for 900 µs, and executed for 180.
         switch(1900, ME, NAP, [380, 0], IDLE),
     ]);
     let verdict = verdict(&observer, 1900);
@@ -316,7 +316,7 @@ fn jobs_of_a_thread_are_from_its_timer_to_its_next_wait_for_it() {
     records.extend([
         hard(1012, false),
         switch(1013, IDLE, Left::Preempted, [0, 100], ME),
-        // A lock in the middle of the job, which another gives back.
+        // It sleeps on a lock in the middle of the job until another thread releases it.
         switch(1100, ME, lock, [187, 0], IDLE),
         waking(1200, Some(HOG)),
         switch(1201, IDLE, Left::Preempted, [0, 187], ME),
@@ -341,7 +341,7 @@ fn jobs_of_a_thread_are_from_its_timer_to_its_next_wait_for_it() {
     );
     assert!(events.iter().all(|event| event.job.task == 4));
 
-    // It sleeps when the watching ends, or ends itself: its job was complete when it went.
+    // If it sleeps when the watch or the thread ends, its job was complete when it fell asleep.
     let gone = switch(2100, ME, NAP, [336, 0], IDLE);
     observer.take(&switch(2052, IDLE, Left::Preempted, [0, 286], ME));
     assert_eq!(jobs.resting().count(), 0, "it runs");
@@ -352,7 +352,7 @@ fn jobs_of_a_thread_are_from_its_timer_to_its_next_wait_for_it() {
     assert_eq!(jobs.resting().map(end).collect::<Vec<_>>(), [complete]);
     assert_eq!(jobs.clone().forget(ME.tid).map(end), Some(complete));
 
-    // What was not seen is nobody's job.
+    // After a gap no job is known.
     jobs.gap();
     assert_eq!(jobs.resting().count(), 0);
     assert_eq!(jobs.forget(ME.tid), None);

@@ -1,9 +1,11 @@
-//! The jobs of a thread that declares none: from what wakes it to its next wait for that.
+//! Derives the jobs of a thread that declares none: each lasts from a wake-up to the next wait for
+//! one.
 //!
-//! A job is released when the timer that wakes the thread was due, or, for a thread that no timer
-//! wakes, when it is woken. It ends with the thread's sleep, unless the thread goes on for another
-//! reason than the next release: then it was blocked in the middle. The reason is told by the system
-//! call it slept in: that of a timer's wake-up, once one was seen, is where releases are waited for.
+//! A job is released when the timer that wakes the thread was due, or, if no timer wakes the
+//! thread, when it is woken. It ends when the thread sleeps, unless the thread is then woken by
+//! something other than the next release: in that case it was blocked in the middle. The system
+//! call in which it slept tells them apart. Once a timer's wake-up was seen, its system call is
+//! where the thread waits for releases.
 
 use alloc::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use punctual_model::{Instant, JobId};
 use super::observer::Edge;
 use crate::event::{Event, Kind};
 
-/// Makes jobs of the edges of threads.
+/// Turns the sleeps and wake-ups of threads into jobs.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadJobs {
     of: BTreeMap<u32, OfThread>,
@@ -22,44 +24,45 @@ pub struct ThreadJobs {
 struct OfThread {
     /// Its number in events.
     task: u32,
-    /// Jobs that were released.
+    /// The number of jobs that were released.
     released: u64,
     current: Option<Instant>,
-    /// Since when it sleeps, and in which system call.
+    /// The instant at which it fell asleep, and the system call in which it sleeps.
     sleeps: Option<(Instant, Option<u32>)>,
     /// The system call in which it waits for its next release.
     home: Option<Option<u32>>,
 }
 
 impl ThreadJobs {
-    /// Jobs of nobody.
+    /// Starts with no threads.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Jobs of this thread are those of `task` in events.
+    /// Adds a thread, whose jobs have the number `task` in events.
     pub fn add(&mut self, tid: u32, task: u32) {
         let (current, sleeps, home) = (None, None, None);
         self.of.insert(tid, OfThread { task, released: 0, current, sleeps, home });
     }
 
-    /// The thread has ended, and is forgotten. Its end was its last sleep: the end of its last job,
-    /// where it was seen.
+    /// Removes a thread that has ended. Its end was its last sleep, and so the end of its last job
+    /// if that was seen.
     pub fn forget(&mut self, tid: u32) -> Option<Event> {
         let thread = self.of.remove(&tid)?;
         let (since, _) = thread.sleeps?;
         thread.complete(since)
     }
 
-    /// Records are missing: what job a thread is in is not known until its next release.
+    /// Handles missing records: the job of each thread is unknown until its next release.
     pub fn gap(&mut self) {
         for thread in self.of.values_mut() {
             (thread.current, thread.sleeps) = (None, None);
         }
     }
 
-    /// What an edge means: the end of a job, and the release of the next. A job's end is told when the
-    /// next is released, because only then it is known to be one.
+    /// Returns the events that an edge implies: the end of a job, and the release of the next. A
+    /// job's end is reported when the next job is released, because only then is it known to be the
+    /// end.
     pub fn take(&mut self, at: Instant, edge: Edge) -> [Option<Event>; 2] {
         match edge {
             Edge::Sleeps { tid, syscall } => {
@@ -77,7 +80,7 @@ impl ThreadJobs {
         }
     }
 
-    /// The run is over: the ends of the jobs whose threads wait for their next releases.
+    /// Returns the ends of the jobs whose threads wait for their next releases when the run ends.
     pub fn resting(&self) -> impl Iterator<Item = Event> + '_ {
         self.of.values().filter_map(|thread| {
             let (since, syscall) = thread.sleeps?;
@@ -87,12 +90,12 @@ impl ThreadJobs {
 }
 
 impl OfThread {
-    /// Whether it sleeps where it waits for releases, as far as that is known.
+    /// Returns whether a sleep in `syscall` is, as far as is known, a wait for a release.
     fn is_home(&self, syscall: Option<u32>) -> bool {
         self.home.is_none_or(|home| home == syscall)
     }
 
-    /// Its job was complete then.
+    /// Returns the event of its job's completion at `at`.
     fn complete(&self, at: Instant) -> Option<Event> {
         let job = JobId { task: self.task, index: self.released.checked_sub(1)? };
         Some(Event { at, job, release: self.current?, kind: Kind::Complete })
@@ -105,7 +108,7 @@ impl OfThread {
         if due.is_some() {
             self.home = Some(syscall);
         } else if !self.is_home(syscall) {
-            // Blocked in the middle of its job.
+            // It was blocked in the middle of its job.
             return [None, None];
         }
         let ended = self.complete(since);

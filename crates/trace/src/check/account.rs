@@ -1,4 +1,4 @@
-//! What is known of one subject, and whether an event can follow what was seen of it.
+//! Tracks the state of one subject, and checks each event against its earlier events.
 
 use alloc::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use punctual_model::{Duration, Instant, JobId, Service};
 use crate::event::Event;
 use crate::subject::Promise;
 
-/// What is known of a subject.
+/// The state of one subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) promise: Promise,
-    /// The promise is known: none, too.
+    /// The subject was declared, with or without a promise.
     pub(super) is_declared: bool,
-    /// The job that has begun and is not over.
+    /// The job that has begun and has not ended.
     pub(super) begun: Option<Begun>,
-    /// The newest release seen.
+    /// The newest release that was seen.
     pub(super) newest: Option<(JobId, Instant)>,
     pub(super) released: u64,
     pub(super) complete: u64,
@@ -24,16 +24,16 @@ pub(super) struct Account {
     pub(super) max_tardiness: Duration,
     pub(super) too_early: u64,
     pub(super) contradiction: Option<Instant>,
-    /// Time constraints that were granted and are not over, by their jobs' numbers.
+    /// Time constraints that were granted and have not ended, by job index.
     pub(super) granted: BTreeMap<u64, Granted>,
-    /// At least one was granted.
+    /// At least one time constraint was granted.
     pub(super) was_granted: bool,
     pub(super) refused: u64,
-    /// Events were lost: the next may be of a job whose beginning was not seen.
+    /// Events were lost: the next one may belong to a job whose start was not seen.
     pub(super) blind: bool,
 }
 
-/// When a job is due: never before its release.
+/// The release and the deadline of a job. The deadline is never before the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) release: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Due {
     pub(super) wcet: Option<Service>,
 }
 
-/// A time constraint.
+/// A time constraint that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Granted {
     pub(super) start: Instant,
@@ -57,7 +57,7 @@ pub(super) struct Begun {
 }
 
 impl Account {
-    /// When this job is due, if that was promised.
+    /// Returns when this job is due, if a deadline was promised.
     pub(super) fn due(&self, job: JobId, release: Instant) -> Option<Due> {
         if let Some(granted) = self.granted.get(&job.index) {
             let Granted { start, estimate, deadline } = *granted;
@@ -67,7 +67,8 @@ impl Account {
         Some(Due { release, deadline, wcet: self.promise.wcet })
     }
 
-    /// A job of this release is spoken of for the first time, unless it is the newest.
+    /// Counts the first event of a job's release. Does nothing for a job that is not newer than the
+    /// newest.
     pub(super) fn released(&mut self, job: JobId, release: Instant) {
         if let Some((newest, before)) = self.newest {
             if job.index <= newest.index {
@@ -82,7 +83,7 @@ impl Account {
         self.newest = Some((job, release));
     }
 
-    /// Whether an event of the job that has begun fits what is known, and what is known after it.
+    /// Checks an event of the job that has begun against the state, and updates the state.
     pub(super) fn goes_on(&mut self, event: &Event, ran: bool, runs: Option<bool>) {
         let Event { at, job, release, .. } = *event;
         match self.begun {

@@ -1,7 +1,9 @@
-//! Was each promise kept? Holds the events of a run, simulated or live, against what was promised.
+//! Checks whether each promise was kept, by comparing the events of a simulated or live run with
+//! what was promised.
 //!
-//! An answer is *kept*, *broken*, or *not judgeable* and why. Nothing that was not seen counts as kept:
-//! where events were lost, or the trace ends before the run did, a promise is broken or not judgeable.
+//! A verdict is *kept*, *broken*, or *not judgeable* with a reason. Nothing unseen counts as kept:
+//! where events were lost, or the trace ends before the run did, a promise is broken or not
+//! judgeable.
 
 mod account;
 #[cfg(test)]
@@ -21,18 +23,18 @@ use crate::event::{Event, Kind, Sink};
 use crate::file::Gap;
 use crate::subject::{Promise, Subject};
 
-/// What became of a promise.
+/// The verdict on a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every job of the run was complete by its absolute deadline.
     Kept,
-    /// At least one was not.
+    /// At least one job was not complete by its absolute deadline.
     Broken,
-    /// It cannot be told.
+    /// The promise cannot be judged.
     NotJudgeable(Why),
 }
 
-/// Why it cannot be told whether a promise was kept.
+/// The reason why a promise cannot be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// No relative deadline was promised.
@@ -41,15 +43,15 @@ pub enum Why {
     NoJob,
     /// Events were lost, or parts of the file.
     Lost {
-        /// How many events; 0 where only those parts are missing that hold other things, or that is not
-        /// known.
+        /// The number of events. It is 0 if only other parts of the file are missing, or if the
+        /// number is not known.
         events: u64,
     },
-    /// The trace has no end: its writer died, or still writes.
+    /// The trace has no end: its writer died, or is still writing.
     NoEnd,
     /// Two events cannot both be true.
     Contradiction {
-        /// The second of them.
+        /// The instant of the second of them.
         at: Instant,
     },
 }
@@ -79,23 +81,24 @@ impl fmt::Display for Why {
     }
 }
 
-/// What is known of one subject's promise.
+/// The result for one subject's promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// Kept, broken, or not judgeable.
+    /// The verdict: kept, broken, or not judgeable.
     pub verdict: Verdict,
     /// Jobs that are complete.
     pub complete: u64,
     /// Jobs that were not complete at their absolute deadlines.
     pub late: u64,
-    /// The first of them.
+    /// The first late job.
     pub first_late: Option<JobId>,
-    /// The longest that one was late, so far as it was watched.
+    /// The greatest tardiness of a job, as far as it was observed.
     pub max_tardiness: Duration,
-    /// Jobs released sooner after the one before than the promised period: the subject broke its own
-    /// word.
+    /// Jobs that were released sooner after their predecessor than the promised period: the subject
+    /// broke its own promise.
     pub too_early: u64,
-    /// Time constraints that were asked for and not granted: no promise, so none is broken.
+    /// Time constraints that were requested and refused. A refusal promises nothing, so it breaks
+    /// nothing.
     pub refused: u64,
 }
 
@@ -120,28 +123,28 @@ pub struct Judged {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Checker {
-    // A number may be anything that a file says.
+    // The key is a number from a file and may be anything.
     of: BTreeMap<u32, Account>,
     late: Vec<LateJob>,
-    /// Events that are missing, if something is.
+    /// The number of missing events, or `None` if nothing is missing.
     lost: Option<u64>,
     end: Option<Instant>,
 }
 
 impl Checker {
-    /// Of a run of which nothing is known yet.
+    /// Makes a checker that has seen nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Events of number `number` are of this subject from here on.
+    /// Declares that events with this number belong to `subject` from here on.
     pub fn subject(&mut self, number: u32, subject: &Subject) {
         let account = self.account(number);
         (account.promise, account.is_declared) = (subject.promise, true);
     }
 
-    /// A time constraint was asked for, whose deadline comes after its start if it was granted. Of one that was granted the events of its job follow; one of
-    /// which none do was not ended.
+    /// Takes a request for a time constraint and its answer. A granted one has its deadline after
+    /// its start, and the events of its job follow. Without such events it was never ended.
     pub fn asked(&mut self, asked: &Asked) {
         let Asked { job, start, estimate, deadline, answer, .. } = *asked;
         let account = self.account(job.task);
@@ -155,8 +158,8 @@ impl Checker {
         }
     }
 
-    /// Tells that parts of the file are missing here. If they told of subjects, no promise is known from
-    /// here on, until it is told again.
+    /// Notes that parts of the file are missing here. If they described subjects, no promise is
+    /// known from here on, until it is declared again.
     pub fn missing(&mut self, gap: Gap) {
         self.lost(gap.events.into());
         if gap.subjects > 0 {
@@ -167,23 +170,23 @@ impl Checker {
         }
     }
 
-    /// Tells that events are missing here: so many, or 0 where their number is not known.
+    /// Notes that `events` events are missing here, or 0 if their number is not known.
     pub fn lost(&mut self, events: u64) {
         self.lost = Some(self.lost.unwrap_or(0).saturating_add(events));
         for account in self.of.values_mut() {
             account.blind = true;
             account.begun = None;
-            // Whether they were ended nobody can say.
+            // Their ends may be among the lost events.
             account.granted.clear();
         }
     }
 
-    /// Nobody can say what became of the job that this subject has begun.
+    /// Forgets the job that this subject has begun, because its fate is not known.
     pub fn forget(&mut self, number: u32) {
         self.account(number).begun = None;
     }
 
-    /// At the end of the run these jobs were released and not complete.
+    /// Takes the jobs that were released and not complete at the end of the run.
     pub fn unfinished(&mut self, backlog: Backlog, end: Instant) {
         let Backlog { oldest, release, period, jobs, .. } = backlog;
         let number = oldest.task;
@@ -196,7 +199,7 @@ impl Checker {
         self.account(number).begun = None;
     }
 
-    /// The run ended.
+    /// Ends the run.
     pub fn end(&mut self, at: Instant) {
         for number in self.subjects().collect::<Vec<_>>() {
             if let Some(Begun { job, release, .. }) = self.account(number).begun.take() {
@@ -210,14 +213,14 @@ impl Checker {
         self.end = Some(at);
     }
 
-    /// What is to be said of this subject.
+    /// Returns the verdict and the counts of this subject.
     pub fn judge(&self, number: u32) -> Judged {
         let nothing = Account::default();
         let account = self.of.get(&number).unwrap_or(&nothing);
         let verdict = if account.late > 0 {
             Verdict::Broken
         } else if let (Some(events), false) = (self.lost, account.is_declared) {
-            // What was promised to it may be in what is missing.
+            // Its promise may be in the missing part.
             Verdict::NotJudgeable(Why::Lost { events })
         } else if account.promise.relative_deadline.is_none() && !account.was_granted {
             Verdict::NotJudgeable(Why::NoPromise)
@@ -243,12 +246,12 @@ impl Checker {
         }
     }
 
-    /// The late jobs since the last call, in the order in which they were over.
+    /// Returns the late jobs since the last call, in the order in which they ended.
     pub fn take_late(&mut self) -> Vec<LateJob> {
         core::mem::take(&mut self.late)
     }
 
-    /// The numbers of the subjects that were named or of which an event told.
+    /// Returns the numbers of the subjects that were declared or that have events.
     pub fn subjects(&self) -> impl Iterator<Item = u32> + '_ {
         self.of.keys().copied()
     }
@@ -257,7 +260,7 @@ impl Checker {
         self.of.entry(number).or_default()
     }
 
-    /// A job will do no more; it is late if that is after its absolute deadline.
+    /// Ends a job. It is late if `end` is after its absolute deadline.
     fn over(&mut self, number: u32, job: JobId, release: Instant, end: Instant) {
         let account = self.account(number);
         let Some(due) = account.due(job, release) else { return };
@@ -295,14 +298,14 @@ impl Sink for Checker {
                 account.complete += 1;
                 self.over(number, job, release, at);
             }
-            // Told once more when it is over.
+            // The job is judged when it ends.
             Kind::Overrun { .. } => {}
-            // Of the budget, not of the job.
+            // These events concern the budget, not the job.
             Kind::Replenish { .. } | Kind::Throttle { .. } | Kind::Unthrottle => {}
             Kind::Skip { jobs } => self.skipped(number, job, release, jobs, at),
             Kind::Abort | Kind::Contained => {
                 account.begun = None;
-                // Ended at its deadline exactly, it is not complete by then.
+                // A job that is ended exactly at its deadline is not complete by then.
                 let end = if kind == Kind::Contained { Instant::MAX } else { at };
                 let deadline = account.due(job, release).map(|due| due.deadline);
                 if deadline.is_some_and(|deadline| end >= deadline) {
@@ -316,7 +319,8 @@ impl Sink for Checker {
 }
 
 impl Checker {
-    /// Jobs that will never begin; those whose deadline has come are late, the others were given up.
+    /// Takes jobs that will never begin. Those whose deadline has come are late; the others were
+    /// given up.
     fn skipped(&mut self, number: u32, first: JobId, release: Instant, jobs: u64, at: Instant) {
         let Promise { period, relative_deadline, .. } = self.account(number).promise;
         let Some(relative_deadline) = relative_deadline else { return };
@@ -326,13 +330,13 @@ impl Checker {
             return;
         }
         let late = (at.saturating_since(deadline).as_nanos() / apart).saturating_add(1).min(jobs);
-        // However many a file says there are, no more than these are looked at one by one.
+        // However many jobs a file claims, no more than these are looked at one by one.
         let told = late.min(MOST_LATE.saturating_sub(self.late.len()) as u64);
         for nth in 0..told {
             let job = JobId { index: first.index.saturating_add(nth), ..first };
             let after = Duration::from_nanos(apart.saturating_mul(nth));
             let release = release.saturating_add(after);
-            // At its deadline exactly it is not complete by then.
+            // A job that is skipped exactly at its deadline is not complete by then.
             let deadline = release.saturating_add(relative_deadline);
             self.over(
                 number,
@@ -346,5 +350,5 @@ impl Checker {
     }
 }
 
-/// Late jobs kept for [`Checker::take_late`]; more are counted only.
+/// The number of late jobs that are kept for [`Checker::take_late`]. Further ones are only counted.
 const MOST_LATE: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! Promises kept, broken, and not to be judged.
+//! Tests promises that are kept, broken, or not judgeable.
 
 use super::*;
 use crate::subject::SubjectKind;
@@ -79,7 +79,7 @@ fn events_that_cannot_be_true_together_are_noticed() {
         let seen = matches!(verdict, Verdict::NotJudgeable(Why::Contradiction { .. }));
         assert!(seen || verdict == Verdict::Broken, "{events:?}: {verdict}");
     }
-    // After a loss an end without a beginning is what is to be expected.
+    // After a loss, an end without a beginning is to be expected.
     let mut checker = promised();
     checker.lost(1);
     checker.record(event(0, 0, 1, Kind::Complete));

@@ -1,4 +1,4 @@
-//! What is in a block.
+//! Defines the contents of blocks.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,60 +14,62 @@ use crate::subject::{Promise, Subject, SubjectKind};
 /// A block of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// What run this is; the first block.
+    /// The description of the run; always the first block.
     Run(Run),
-    /// The events that follow may be of this subject; said again, it has changed.
+    /// Declares a subject of the events that follow. A repeated declaration replaces the earlier
+    /// one.
     Subject(u32, Subject),
     /// Events in the order of their instants, as far as one thread sent them.
     Events(Vec<Event>),
     /// Events were lost.
     Lost(Lost),
-    /// A time constraint was asked for; the events of its job follow, if it was granted.
+    /// A time constraint was requested. The events of its job follow if it was granted.
     Asked(Asked),
-    /// Why a job was late, as the kernel's evidence had it.
+    /// The reason why a job was late, according to the kernel's records.
     Verdict(Verdict),
-    /// The run ended at this instant and the trace is whole.
+    /// The run ended at this instant and the trace is complete.
     End(Instant),
-    /// A kind that a later version writes beside what this one knows.
+    /// A kind that only a later version knows.
     Unknown {
-        /// Its number.
+        /// The number of the kind.
         kind: u8,
-        /// Of its payload.
+        /// The length of the payload.
         bytes: usize,
     },
 }
 
-/// What run a trace is of.
+/// The run that a trace describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Whether its instants are of CLOCK_MONOTONIC; else of virtual time.
+    /// True if the instants are of CLOCK_MONOTONIC; false if of virtual time.
     pub live: bool,
-    /// Wall-clock time at instant 0, in nanoseconds since 1970 (virtual time: 0).
+    /// The wall-clock time at instant 0, in nanoseconds since 1970 (0 in virtual time).
     pub epoch_unix_ns: i64,
     /// The command line.
     pub command: String,
-    /// What the host said of itself, a line a fact: its kernel, CPUs, limits.
+    /// The facts about the host, one a line: its kernel, CPUs, limits.
     pub host: Vec<String>,
-    /// The contract it ran under, as its author wrote it; empty if there was none.
+    /// The contract of the run, as its author wrote it; empty if there was none.
     pub contract: String,
 }
 
-/// Events that were dropped because nobody took them in time.
+/// Events that were dropped because they were not collected in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Where the loss was noticed; the lost ones lie between the block before and here.
+    /// The instant at which the loss was noticed. The lost events lie between the block before and
+    /// here.
     pub(super) at_ns: u64,
-    /// How many.
+    /// The number of lost events.
     pub events: u64,
 }
 
 impl Lost {
-    /// `events` lost, noticed at `at`.
+    /// Records that `events` events were lost, noticed at `at`.
     pub fn new(at: Instant, events: u64) -> Self {
         Self { at_ns: at.as_nanos(), events }
     }
 
-    /// When the loss was noticed.
+    /// Returns when the loss was noticed.
     pub fn at(&self) -> Instant {
         Instant::from_nanos(self.at_ns)
     }
@@ -121,7 +123,7 @@ pub(super) struct WireAsked {
     start_ns: u64,
     estimate_ns: u64,
     deadline_ns: u64,
-    /// None: granted.
+    /// `None` means granted.
     largest_estimate_ns: Option<u64>,
 }
 
@@ -141,7 +143,8 @@ impl WireAsked {
         }
     }
 
-    /// None: nobody grants what is due before it begins.
+    /// Returns `None` for a granted constraint that is due before it begins, which is never
+    /// granted.
     pub(super) fn block(self) -> Option<Block> {
         let is_granted = self.largest_estimate_ns.is_none();
         if is_granted && self.deadline_ns <= self.start_ns {

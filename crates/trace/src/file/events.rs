@@ -1,9 +1,15 @@
-//! Events as differences.
+//! Encodes events as differences.
 //!
-//! An event is a number whose lowest four bits are its kind and whose fifth says whether it is of
-//! another job than the event of its subject before; the nanoseconds since the event before it; its
-//! subject; where it is of another job, the differences in the job's number and in its release, from
-//! the job before of that subject in this block; and a count or amount, where the kind has one.
+//! An event consists of:
+//!
+//! - a number whose lowest four bits are the kind, and whose fifth bit says whether the job differs
+//!   from that of the subject's previous event;
+//! - the nanoseconds since the previous event;
+//! - the subject;
+//! - if the job differs, the differences in its number and its release from the subject's previous
+//!   job in this block;
+//! - a count or amount, if the kind has one.
+//!
 //! Differences are signed where they can be negative.
 
 use alloc::vec::Vec;
@@ -12,20 +18,21 @@ use punctual_model::{Instant, JobId, Service};
 
 use crate::event::{Event, Kind};
 
-/// Bytes at which a block of events is closed: as many are lost where one is damaged.
+/// The length in bytes at which a block of events is closed. It bounds the loss where one is
+/// damaged.
 const FULL: usize = 2 << 10;
-/// Events that a block may have: three bytes are the fewest of one.
+/// The most events of a block. An event takes at least three bytes.
 const MOST: usize = super::LONGEST / 3;
 
-/// The job of a subject that was last spoken of.
+/// The last job of a subject that occurred.
 #[derive(Clone, Copy, Default)]
 struct Last {
     index: u64,
     release: u64,
 }
 
-/// The newest job of each subject of a block: found by a search among the few that are near each
-/// other in numbers.
+/// The newest job of each subject of a block, sorted by subject. Binary search is fast, because a
+/// block has few subjects.
 #[derive(Default)]
 struct Newest(Vec<(u32, Last)>);
 
@@ -42,7 +49,7 @@ impl Newest {
     }
 }
 
-/// Its number, and its count or amount if it has one.
+/// Returns the code of the kind, and its count or amount if it has one.
 fn code(kind: Kind) -> (u8, Option<u64>) {
     match kind {
         Kind::Start => (0, None),
@@ -80,7 +87,7 @@ fn counts(code: u8) -> bool {
     matches!(code, 4 | 5 | 8 | 9)
 }
 
-/// Returns a payload of the first of these events, and of how many.
+/// Encodes as many of these events as fit into one payload, and returns it and their number.
 pub(super) fn encode(events: &[Event]) -> (Vec<u8>, usize) {
     let mut newest = Newest::default();
     let mut at = 0;
@@ -113,11 +120,11 @@ pub(super) fn encode(events: &[Event]) -> (Vec<u8>, usize) {
     (payload, count)
 }
 
-/// The events of a payload, if it is one.
+/// Decodes the events of a payload, or returns `None` if it is not one.
 pub(super) fn decode(payload: &[u8]) -> Option<Vec<Event>> {
     let mut rest = payload;
     let count = usize::try_from(take(&mut rest)?).ok().filter(|&count| count <= MOST)?;
-    // A lie about the count costs no memory.
+    // A false count must not cost memory.
     let mut events = Vec::with_capacity(count.min(payload.len() / 3));
     let mut newest = Newest::default();
     let mut at: u64 = 0;
@@ -152,7 +159,7 @@ fn put(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(postcard::to_slice(&value, &mut bytes).expect("ten bytes"));
 }
 
-/// A difference: small whichever sign it has.
+/// Writes a difference, in few bytes if it is small in either direction.
 fn put_signed(out: &mut Vec<u8>, difference: u64) {
     let mut bytes = [0; 10];
     out.extend_from_slice(

@@ -1,49 +1,51 @@
-//! How blocks lie in the file, whatever is in them.
+//! Lays out blocks in the file, whatever they contain.
 
 use core::fmt;
 
 use alloc::vec::Vec;
 use crc::{CRC_32_ISCSI, Crc, Table};
 
-/// The version of the format that is written. Others are refused: a block says nothing of its own
-/// layout. A new version has a new mark too, so that a file whose preamble is damaged can be read.
+/// The version of the format that is written. Others are refused, because a block does not describe
+/// its own layout. A new version gets a new mark too, so that a file whose preamble is damaged can
+/// be read.
 pub const VERSION: u16 = 2;
-/// Bytes before the first block.
+/// The length of the preamble, in bytes.
 pub const PREAMBLE: usize = 16;
-/// Bytes before a block's payload.
+/// The length of a block's header, in bytes.
 pub const HEADER: usize = 28;
-/// The longest payload, so that a damaged length asks for no memory.
+/// The longest payload, so that a damaged length does not cost memory.
 pub const LONGEST: usize = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"PUNCTUAL";
-/// Neither text nor a small number, so that it is rare in payloads.
+/// The first bytes of a block. They are neither text nor a small number, so they are rare in
+/// payloads.
 const MARK: [u8; 4] = [0xB2, 0x0C, 0xF0, 0x9F];
 const CHECK: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// What is wrong with a trace file.
+/// A defect of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// It does not begin as one does.
+    /// The file does not begin like a trace.
     NoTrace,
-    /// It was written by another version of this program.
+    /// The file was written by another version of this program.
     Version {
-        /// The version that it says.
+        /// The version in the file.
         found: u16,
     },
-    /// Where a block should begin there is something else.
+    /// Something other than a block is where a block should begin.
     NoBlock,
-    /// A block says that it is longer than any is.
+    /// A block claims to be longer than any block can be.
     TooLong {
-        /// The length it says, in bytes.
+        /// The claimed length, in bytes.
         length: u32,
     },
-    /// A block's check sum is not that of its bytes.
+    /// A block's checksum does not match its bytes.
     CheckSum,
-    /// A whole block lies where blocks come that were written after it.
+    /// An intact block lies among blocks that were written later.
     OutOfOrder,
-    /// A whole block makes no sense.
+    /// The contents of an intact block are not valid.
     Senseless {
-        /// The kind of block.
+        /// The kind of the block.
         kind: u8,
     },
 }
@@ -70,12 +72,12 @@ impl fmt::Display for Damage {
 
 impl core::error::Error for Damage {}
 
-/// The bytes a file begins with.
+/// Returns the first bytes of a file.
 pub(super) fn preamble() -> [u8; PREAMBLE] {
     preamble_of(VERSION)
 }
 
-/// The same of another version.
+/// Returns the first bytes of a file of another version.
 pub(super) fn preamble_of(version: u16) -> [u8; PREAMBLE] {
     let mut bytes = [0; PREAMBLE];
     bytes[..8].copy_from_slice(&MAGIC);
@@ -100,8 +102,8 @@ pub(super) fn check_preamble(bytes: &[u8; PREAMBLE]) -> Result<(), Damage> {
     }
 }
 
-/// What lies before a block in its file: says how much is missing where blocks are. All of it counts
-/// modulo 2³².
+/// What precedes a block in its file, from which the reader computes how much is missing. All
+/// counts are modulo 2³².
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
     pub(super) blocks: u32,
@@ -110,7 +112,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Returns what is missing if `self` was to come and `found` came.
+    /// Returns what is missing if `self` was expected and `found` came.
     pub(super) fn gap_to(self, found: Self) -> Gap {
         Gap {
             blocks: found.blocks.wrapping_sub(self.blocks),
@@ -119,12 +121,12 @@ impl Before {
         }
     }
 
-    /// Returns whether `found` was written before what was to come.
+    /// Returns whether `found` was written before the expected block.
     pub(super) fn is_behind(self, found: Self) -> bool {
         found.blocks.wrapping_sub(self.blocks) > u32::MAX / 2
     }
 
-    /// Returns what lies before the block after this one.
+    /// Returns what precedes the block after this one.
     pub(super) fn and(self, events: usize, subjects: u32) -> Self {
         Self {
             blocks: self.blocks.wrapping_add(1),
@@ -134,14 +136,14 @@ impl Before {
     }
 }
 
-/// Blocks that were written and are not in the file as they were.
+/// Blocks that were written and are missing or damaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// How many.
+    /// The number of blocks.
     pub blocks: u32,
-    /// Events in them.
+    /// The number of events in them.
     pub events: u32,
-    /// Subjects that they tell of: promises that are not known, or have changed.
+    /// The number of subjects in them, whose promises are unknown or have changed.
     pub subjects: u32,
 }
 
@@ -149,7 +151,7 @@ pub struct Gap {
 ///
 /// # Panics
 ///
-/// If the payload is longer than [`LONGEST`]: writers split before.
+/// If the payload is longer than [`LONGEST`]. Writers split longer ones before.
 pub(super) fn append(out: &mut Vec<u8>, kind: u8, before: Before, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER]);
@@ -160,7 +162,7 @@ pub(super) fn append(out: &mut Vec<u8>, kind: u8, before: Before, fill: impl FnO
     header[8..12].copy_from_slice(&before.blocks.to_le_bytes());
     header[12..16].copy_from_slice(&before.events.to_le_bytes());
     header[16..20].copy_from_slice(&before.subjects.to_le_bytes());
-    // At most 2²⁰: three bytes.
+    // At most 2²⁰, which takes three bytes.
     header[20..24].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     header[23] = kind;
     header[24..28].copy_from_slice(&CHECK.checksum(payload).to_le_bytes());
@@ -168,15 +170,16 @@ pub(super) fn append(out: &mut Vec<u8>, kind: u8, before: Before, fill: impl FnO
     header[4..8].copy_from_slice(&check.to_le_bytes());
 }
 
-/// What lies at the beginning of some bytes.
+/// The block at the beginning of some bytes.
 pub(super) enum Found<'a> {
-    /// A whole block, and how long it is.
+    /// A whole block, and its length.
     Block { kind: u8, before: Before, payload: &'a [u8], bytes: usize },
-    /// The beginning of one: more bytes may come.
+    /// The beginning of a block: more bytes may follow.
     Beginning,
 }
 
-/// Why no whole block lies at the beginning of some bytes, and how many of them belong to no other.
+/// The reason why no whole block lies at the beginning of some bytes, and the number of bytes that
+/// cannot belong to another block.
 pub(super) struct Broken {
     pub(super) damage: Damage,
     pub(super) bytes: usize,
@@ -193,7 +196,7 @@ pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Broken> {
         return Ok(Found::Beginning);
     };
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-    // A length that was damaged must not make what follows look like one long block that is still
+    // A damaged length must not make the bytes that follow look like one long block that is still
     // being written.
     if CHECK.checksum(&header[8..]) != word(4) {
         return broken(Damage::CheckSum);
@@ -209,15 +212,15 @@ pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Broken> {
     };
     let payload = &block[HEADER..];
     if CHECK.checksum(payload) != word(24) {
-        // The header is whole: no other block begins within. So also many blocks that are broken on
-        // purpose are read once each.
+        // The header is intact, so no other block begins within this one. Even a file full of
+        // deliberately broken blocks is therefore read only once.
         return Err(Broken { damage: Damage::CheckSum, bytes: bytes_of_block });
     }
     let before = Before { blocks: word(8), events: word(12), subjects: word(16) };
     Ok(Found::Block { kind, before, payload, bytes: bytes_of_block })
 }
 
-/// Returns where the first mark is, or the beginning of one at the end.
+/// Returns the position of the first mark, or of a partial one at the end.
 pub(super) fn next_mark(bytes: &[u8]) -> Option<usize> {
     (0..bytes.len()).find(|&at| {
         let rest = &bytes[at..];

@@ -1,4 +1,4 @@
-//! The trace file: compact, versioned, safe against a crash, readable while it grows.
+//! Defines the trace file: compact, versioned, robust against a crash, readable while it grows.
 //!
 //! ```text
 //! file   = preamble block*
@@ -7,15 +7,15 @@
 //! before = blocks:u32 events:u32 subjects:u32                        of the file, before this block
 //! ```
 //!
-//! A writer appends a block at a time. One that died in the middle leaves a block that is shorter
-//! than it says, at the end of the file, which reads like one that is still being written: all
-//! before it is whole. The check sums (CRC-32C; the first is that of the header behind it, the second that
-//! of the payload) find what was damaged later; the reader tells where, and goes on at the next whole
-//! block. What that block says of those before it tells how many blocks and events are missing. Each block
-//! can be understood without the others, but for the subjects' names and promises, and blocks of events
-//! are short: a damage costs what it lies in.
+//! A writer appends one block at a time. If it dies in the middle, the last block is shorter than
+//! its header says. To a reader this looks like a block that is still being written, and all blocks
+//! before it are whole. The checksums (CRC-32C; the first covers the rest of the header, the second
+//! the payload) detect later damage. The reader reports where the damage is and continues at the
+//! next whole block, whose counts tell how many blocks and events are missing. Each block can be
+//! understood without the others, except for the subjects' names and promises, and blocks of events
+//! are short, so damage costs only the block that it hits.
 //!
-//! Payloads are in the wire format of the `postcard` crate: integers of variable length. Events
+//! Payloads use the wire format of the `postcard` crate, with integers of variable length. Events
 //! are written as differences ([`events`](self)), 4 to 9 bytes each.
 
 mod block;

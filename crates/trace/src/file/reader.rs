@@ -5,38 +5,38 @@ use super::frame::{self, Before, Broken, Damage, Found, Gap, PREAMBLE};
 use super::verdict::WireVerdict;
 use super::{events, writer};
 
-/// Where a reader is in a file. The bytes are the caller's: a mapped file, one read into memory, one
-/// read again because it grew, or a window that moves over it.
+/// The position of a reader in a file. The caller holds the bytes: a mapped file, a file read into
+/// memory, a file read again because it grew, or a window that moves over it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reader {
     at: usize,
-    /// The preamble was read, or passed over.
+    /// The preamble was read or skipped.
     has_begun: bool,
-    /// What lies before the block that comes next, if none is missing.
+    /// The counts that the next block has if none is missing.
     before: Before,
 }
 
-/// What came.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next block.
     Block(Block),
     /// Blocks are missing here.
     Missing(Gap),
-    /// No whole block is left: the writer may append, or died. `bytes` of one are there.
+    /// No whole block is left: the writer may append more, or died.
     End {
-        /// Bytes after the last whole block.
+        /// The bytes after the last whole block.
         bytes: usize,
     },
 }
 
 impl Reader {
-    /// At the beginning.
+    /// Starts at the beginning of a file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many bytes have been read: where a damage lies.
+    /// Returns how many bytes have been read. After an error, this is where the damage lies.
     pub fn position(&self) -> usize {
         self.at
     }
@@ -46,17 +46,18 @@ impl Reader {
         self.has_begun
     }
 
-    /// Tells that the first `bytes` bytes, which have been read, are not there in the next call.
+    /// Tells the reader that the first `bytes` bytes, which have been read, are no longer part of
+    /// `file` in the next call.
     pub fn forget(&mut self, bytes: usize) {
         self.at -= bytes.min(self.at);
     }
 
-    /// Reads on in `file`, all of it from its first byte. The bytes before
-    /// [`position`](Self::position) are not looked at.
+    /// Reads the next block of `file`, which is the whole file from its first byte. The bytes
+    /// before [`position`](Self::position) are not looked at.
     ///
     /// # Errors
     ///
-    /// [`Damage`]; [`skip`](Self::skip) goes on behind it.
+    /// Returns [`Damage`]; [`skip`](Self::skip) continues after it.
     pub fn step(&mut self, file: &[u8]) -> Result<Step, Damage> {
         if !self.has_begun {
             let Some(preamble) = file.first_chunk::<PREAMBLE>() else {
@@ -97,8 +98,8 @@ impl Reader {
         }
     }
 
-    /// Goes on after a damage, at the next whole block. Returns how many bytes were passed over, or
-    /// `None` if no whole block follows, and then the reader stays where it is.
+    /// Moves past damage to the next whole block. Returns how many bytes were skipped, or `None` if
+    /// no whole block follows; the reader then stays where it is.
     pub fn skip(&mut self, file: &[u8]) -> Option<usize> {
         let from = self.at;
         let mut at = from;
@@ -132,7 +133,7 @@ fn understand(kind: u8, payload: &[u8]) -> Option<Block> {
     })
 }
 
-/// A payload that is one value, and nothing after it.
+/// Decodes a payload that is one value with nothing after it.
 fn whole<'a, T: serde::Deserialize<'a>>(payload: &'a [u8]) -> Option<T> {
     let (value, rest) = postcard::take_from_bytes(payload).ok()?;
     rest.is_empty().then_some(value)

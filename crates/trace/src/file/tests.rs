@@ -1,4 +1,4 @@
-//! What is written is read; what is damaged is found, told, and passed over.
+//! Tests that what is written can be read, and that damage is found, reported and skipped.
 
 use alloc::vec::Vec;
 
@@ -41,7 +41,7 @@ fn draw(rng: &mut impl Rng, count: usize) -> Vec<Event> {
         .collect()
 }
 
-/// One of each cause, and one without any.
+/// Makes a verdict with one of each cause, and one without any.
 fn verdicts() -> [Verdict; 2] {
     let seen = |class| Seen { tid: 4711, comm: "other one".into(), class };
     let blocked = |waker| Spent::Blocked { syscall: Some(202), uninterruptible: true, waker };
@@ -140,7 +140,7 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
     (blocks, writer.take())
 }
 
-/// What can be read of a file.
+/// Everything that can be read from a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Read {
     blocks: Vec<Block>,
@@ -176,7 +176,7 @@ fn events(block: &Block) -> usize {
     if let Block::Events(events) = block { events.len() } else { 0 }
 }
 
-/// The blocks as they were written: those of events that follow each other as one.
+/// Merges adjacent blocks of events, so that the blocks are as they were written.
 fn joined(blocks: Vec<Block>) -> Vec<Block> {
     let mut joined: Vec<Block> = Vec::new();
     for block in blocks {
@@ -188,7 +188,7 @@ fn joined(blocks: Vec<Block>) -> Vec<Block> {
     joined
 }
 
-/// Where each block of an undamaged file lies, by its lengths alone.
+/// Returns the position of each block of an undamaged file, from its lengths alone.
 fn places(file: &[u8]) -> Vec<(core::ops::Range<usize>, Block)> {
     let mut at = PREAMBLE;
     let place = |block| {
@@ -203,7 +203,7 @@ fn places(file: &[u8]) -> Vec<(core::ops::Range<usize>, Block)> {
     places
 }
 
-/// A file of about 49 kB, nearly all of it events.
+/// Makes a file of about 49 kB, nearly all of it events.
 fn long() -> Vec<u8> {
     let mut writer = Writer::new(&Run::default());
     writer.subject(3, &Subject::new("a", SubjectKind::Upcall));
@@ -235,8 +235,8 @@ fn a_file_can_be_read_while_it_grows_by_any_number_of_bytes() {
     assert_eq!(joined(seen), blocks);
 }
 
-/// Reads a file whose bytes in `changed` are others than in the file of these places: exactly the blocks
-/// around them come, and what is missing before the last that came is counted.
+/// Reads a file that differs from the file of `places` in the bytes `changed`. Exactly the blocks
+/// around them must be lost, and the loss before the last block that was read must be counted.
 fn costs_its_blocks(
     places: &[(core::ops::Range<usize>, Block)],
     damaged: &[u8],
@@ -319,23 +319,24 @@ fn bytes_taken_out_or_put_in_cost_the_blocks_around_and_are_noticed() {
             assert!(!read.damages.is_empty() || !read.gaps.is_empty() || !has_end, "{at} {length}");
             let mut rest = places.iter().map(|(_, block)| block);
             assert!(read.blocks.iter().all(|block| rest.any(|other| other == block)), "in order");
-            // Two where it lies between two, or a block's length reaches over the next one's mark.
+            // Two are lost if the change lies between them, or if a block's length reaches over the
+            // next mark.
             assert!(read.blocks.len() + 3 >= places.len(), "{at} {length}: {read:?}");
         }
     }
-    // A block that is not there at all is missed, though no byte of the others is damaged.
+    // A block that is entirely absent is noticed, although no byte of the others is damaged.
     let (place, block) = &places[5];
     let read = Read::of(&[&file[..place.start], &file[place.end..]].concat());
     assert_eq!(read.damages, []);
     assert_eq!(read.missing(), (1, events(block) as u64));
-    // One that is there twice counts once.
+    // A repeated block counts once.
     let read = Read::of(&[&file[..place.end], &file[place.start..]].concat());
     assert_eq!((read.blocks.len(), read.damages), (places.len(), alloc::vec![Damage::OutOfOrder]));
     assert_eq!(Read::of(&[&file[..], &file[..]].concat()).blocks.len(), places.len());
 }
 
-/// Blocks whose headers are whole and whose payloads are not, each as long as all that follow: read once
-/// each, and not once for each that comes before.
+/// Checks blocks whose headers are intact and whose payloads are not, each as long as all that
+/// follow. Each is read once, and not once for each block before it.
 #[test]
 fn a_file_that_is_damaged_on_purpose_takes_no_longer_than_its_length() {
     let mut file = Writer::new(&Run::default()).take();
@@ -361,7 +362,7 @@ fn rubbish_is_refused_and_lies_about_lengths_cost_no_memory() {
         let length = rng.random_range(0..400);
         let mut rubbish: Vec<u8> = (0..length).map(|_| rng.random()).collect();
         let _ = Read::of(&rubbish);
-        // Whole blocks of rubbish: the check sum holds, the contents do not.
+        // Intact blocks of rubbish: the checksum is right, the contents are not.
         rubbish.truncate(300);
         for kind in 0..9 {
             let mut file = Writer::new(&Run::default()).take();

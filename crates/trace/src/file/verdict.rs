@@ -1,5 +1,5 @@
-//! Why a job was late, in the wire format. What is written here is a copy of the types of
-//! [`crate::cause`], so that those may change and files stay readable.
+//! Encodes why a job was late. The types here copy those of [`crate::cause`], so that those may
+//! change while files stay readable.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::{LateJob, Share, Spent, Throttler, Verdict};
 use crate::kernel::{Class, Comm, Interrupt, Seen};
 
-/// Causes of one job that are written; the smallest shares are left out beyond.
+/// The number of causes of one job that are written. Beyond it, the smallest shares are left out.
 pub(super) const MOST_CAUSES: usize = 1 << 12;
 
 /// A verdict in the wire format.
@@ -35,7 +35,7 @@ struct WireShare {
     share_ns: u64,
 }
 
-/// The order of these is the format.
+/// The order of the variants is part of the format.
 #[derive(Serialize, Deserialize)]
 enum WireSpent {
     Own,

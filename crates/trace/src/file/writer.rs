@@ -1,5 +1,5 @@
-//! Makes the bytes of a trace file. Whoever calls appends them, each time with one write, so that a
-//! crash leaves at most one block incomplete.
+//! Produces the bytes of a trace file. The caller appends them to the file, each time with one
+//! write, so that a crash leaves at most one block incomplete.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::constraint::Asked;
 use crate::event::Event;
 use crate::subject::Subject;
 
-/// Numbers of the kinds of block. They stay.
+/// The numbers of the kinds of block. They never change.
 pub(super) const RUN: u8 = 1;
 pub(super) const SUBJECT: u8 = 2;
 pub(super) const EVENTS: u8 = 3;
@@ -48,13 +48,13 @@ pub(super) const ASKED: u8 = 7;
 #[derive(Clone, Debug)]
 pub struct Writer {
     out: Vec<u8>,
-    /// Of the file, before the next block.
+    /// The counts of the file before the next block.
     before: Before,
 }
 
 impl Writer {
-    /// The beginning of a file: preamble and first block. A contract, host facts or command too long
-    /// for a block are cut short.
+    /// Begins a file with the preamble and the first block. A contract, host facts or a command
+    /// that are too long for a block are cut.
     pub fn new(run: &Run) -> Self {
         let out = Vec::from(frame::preamble());
         let mut run = run.clone();
@@ -71,14 +71,14 @@ impl Writer {
         writer
     }
 
-    /// Events of number `number` are of this subject from here on.
+    /// Declares that events with this number belong to `subject` from here on.
     pub fn subject(&mut self, number: u32, subject: &Subject) {
         let mut subject = subject.clone();
         cut(&mut subject.name, 1 << 12);
         self.append(SUBJECT, (0, 1), |out| put(out, &WireSubject::of(number, &subject)));
     }
 
-    /// These events happened. Nothing is written for none.
+    /// Writes these events. Writes nothing if there are none.
     pub fn events(&mut self, events: &[Event]) {
         let mut rest = events;
         while !rest.is_empty() {
@@ -88,50 +88,51 @@ impl Writer {
         }
     }
 
-    /// So many events were lost since the last block.
+    /// Records the events that were lost since the last block.
     pub fn lost(&mut self, lost: Lost) {
         self.append(LOST, (0, 0), |out| put(out, &lost));
     }
 
-    /// A time constraint was asked for; to be said before the events of its job.
+    /// Records a request for a time constraint. It must precede the events of its job.
     pub fn asked(&mut self, asked: &Asked) {
         self.append(ASKED, (0, 0), |out| put(out, &WireAsked::of(asked)));
     }
 
-    /// Why a job of a subject was late. Beyond some thousands the smallest causes are left out.
+    /// Records why a subject's job was late. Beyond a few thousand causes, the smallest are left
+    /// out.
     pub fn verdict(&mut self, verdict: &Verdict) {
         self.append(VERDICT, (0, 0), |out| put(out, &WireVerdict::of(verdict)));
     }
 
-    /// The run is over and everything that is known has been written.
+    /// Ends the trace: the run is over and everything known has been written.
     pub fn end(&mut self, at: Instant) {
         self.append(END, (0, 0), |out| put(out, &at.as_nanos()));
     }
 
-    /// Appends a block that tells of so many events and subjects.
+    /// Appends a block that contains this many events and subjects.
     fn append(&mut self, kind: u8, tells: (usize, u32), fill: impl FnOnce(&mut Vec<u8>)) {
         frame::append(&mut self.out, kind, self.before, fill);
         self.before = self.before.and(tells.0, tells.1);
     }
 
-    /// What is to be appended to the file now.
+    /// Returns the bytes to append to the file now.
     pub fn take(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.out)
     }
 
-    /// Bytes that wait for [`take`](Self::take).
+    /// Returns the number of bytes that wait for [`take`](Self::take).
     pub fn waiting(&self) -> usize {
         self.out.len()
     }
 }
 
 fn put<T: serde::Serialize>(out: &mut Vec<u8>, value: &T) {
-    // Cannot fail: what is written here has no map and no sequence of unknown length.
+    // Cannot fail: the values written here have no map and no sequence of unknown length.
     let bytes = postcard::to_allocvec(value).expect("plain data");
     out.extend_from_slice(&bytes);
 }
 
-/// At most `bytes` of it, whole characters.
+/// Cuts the text to at most `bytes` bytes of whole characters.
 fn cut(text: &mut alloc::string::String, bytes: usize) {
     if text.len() > bytes {
         let end = (0..=bytes).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

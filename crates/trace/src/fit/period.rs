@@ -1,4 +1,4 @@
-//! Which period instants have, how sure that is, or why they have none.
+//! Finds the period of a series of instants and its confidence, or the reason why there is none.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,82 +7,84 @@ use punctual_model::{Duration, Instant};
 
 use super::train::{GAINS, Train, follow};
 
-/// Instants that are looked at to choose a period; all are followed with the one chosen.
+/// The number of instants from which a period is chosen. The chosen period is then followed through
+/// all of them.
 const LOOKED_AT: usize = 1024;
-/// Periods that must have been seen.
+/// The least number of periods that must have been seen.
 const LEAST: usize = 10;
-/// Instants so many apart may be a period apart: a burst, or other periods, may be between.
+/// The most places in the series between two instants that may be a period apart. A burst, or other
+/// periods, may lie in between.
 const FARTHEST: usize = 8;
-/// Supposed periods that are tried.
+/// The number of candidate periods that are tried.
 const TRIED: usize = 24;
-/// Instants from which each is tried.
+/// The number of first instants from which each is tried.
 const STARTS: usize = 4;
-/// Tolerances, in parts of the period, the widest first.
+/// The tolerances, as divisors of the period, the widest first.
 const TOLERANCES: [i64; 4] = [5, 10, 20, 50];
-/// Where more than this comes by chance, to be covered says nothing.
+/// The limit of chance. If chance covers more than this, being covered means nothing.
 const LUCK: f64 = 0.6;
-/// So many standard deviations more than chance gives must be covered: the period was chosen among many.
+/// The number of standard deviations above chance that must be covered, because the period was
+/// chosen among many.
 const SCATTERS: f64 = 5.0;
-/// Confidence from which on a thread is called periodic.
+/// The least confidence at which a thread is called periodic.
 pub const SURE: f64 = 0.6;
-/// A second period is named if it explains so much of all wake-ups, and is so sure.
+/// The least part of all wake-ups that a second period must explain, and its least confidence.
 const SECOND: (f64, f64) = (0.15, 0.75);
 
-/// A period, and how sure it is.
+/// A period, and its confidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
-    /// The time from one to the next, on average.
+    /// The average time from one wake-up to the next.
     pub period: Duration,
-    /// From 0 to 1: of the instants at which the period expects a wake-up, the part at which one came,
-    /// less the part at which one would have come by chance, over what chance leaves:
-    /// `(covered − by_chance) / (1 − by_chance)`. So 1 is a wake-up at each, 0 what random ones give;
-    /// 0 also where chance alone could have given it.
+    /// The confidence from 0 to 1: `(covered − by_chance) / (1 − by_chance)`. It is 1 if a wake-up
+    /// came at every expected instant, and 0 for random wake-ups or if chance alone could explain
+    /// them.
     pub confidence: f64,
     /// The part of the expected instants at which a wake-up came.
     pub covered: f64,
-    /// The part at which one would have come, were they random.
+    /// The part of the expected instants at which a random wake-up would have come.
     pub by_chance: f64,
-    /// How far a wake-up may be from where it was expected to count.
+    /// The greatest distance of a wake-up from its expected instant at which it counts.
     pub tolerance: Duration,
-    /// The part of all wake-ups that are at expected instants: the others are more of the same burst,
-    /// other periods, or none.
+    /// The part of all wake-ups that are at expected instants. The others belong to the same burst,
+    /// to other periods, or to none.
     pub explains: f64,
-    /// 95 in 100 came no farther from where they were expected.
+    /// The 95th percentile of the distance of wake-ups from their expected instants.
     pub jitter: Duration,
-    /// The instants do not keep to one timeline: each begins a period after the one before, as with a
-    /// relative sleep.
+    /// The instants do not follow one timeline: each comes a period after the previous one, as with
+    /// a relative sleep.
     pub drifts: bool,
-    /// Those of the instants that are at the period, by their places in what was looked at.
+    /// The indices of the instants that belong to the period.
     pub at: Vec<usize>,
 }
 
-/// The periods of a thread: the first explains the most, a second one is there where two interleave.
+/// The periods of a thread. The first explains the most; there is a second if two interleave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// At least one.
+    /// The periods, at least one.
     pub periods: Vec<Period>,
 }
 
 impl Found {
-    /// The shortest: a reservation for all of them has it.
+    /// Returns the shortest period, which is the period of a reservation for all of them.
     pub fn shortest(&self) -> Option<&Period> {
         self.periods.iter().min_by_key(|one| one.period)
     }
 }
 
-/// Why a thread is not called periodic.
+/// The reason why a thread is not called periodic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NotPeriodic {
-    /// Too few jobs to say.
+    /// There are too few jobs to decide.
     TooFew {
-        /// Those there were.
+        /// The number of jobs.
         jobs: usize,
     },
-    /// Their releases keep to no period.
+    /// The releases follow no period.
     Irregular {
-        /// The best that was found.
+        /// The best candidate.
         period: Duration,
-        /// How sure it is: less than [`SURE`].
+        /// Its confidence, less than [`SURE`].
         confidence: f64,
     },
 }
@@ -108,8 +110,8 @@ impl fmt::Display for NotPeriodic {
 /// Finds the period of releases, which are in order.
 ///
 /// # Assumptions
-/// Of two wake-ups a period apart at most seven are between, or both begin after a pause. Periods
-/// are steady over what is looked at: the period is chosen by the newest 1,024 instants.
+/// At most seven other wake-ups lie between two that are a period apart, unless both follow a
+/// pause. Periods are steady over the releases: the period is chosen from the newest 1,024.
 ///
 /// # Errors
 /// [`NotPeriodic`] is an answer, not a failure.
@@ -125,10 +127,10 @@ impl fmt::Display for NotPeriodic {
 /// ```
 pub fn find(releases: &[Instant]) -> Result<Found, NotPeriodic> {
     let origin = releases.first().copied().unwrap_or(Instant::ZERO);
-    // 292 years of nanoseconds.
+    // An i64 holds 292 years of nanoseconds.
     let since = |at: &Instant| i64::try_from(at.saturating_since(origin).as_nanos());
     let mut at: Vec<i64> = releases.iter().map(|at| since(at).unwrap_or(i64::MAX / 4)).collect();
-    // Timers that expire together may be told in any order.
+    // Timers that expire together may be reported in any order.
     for place in 1..at.len() {
         at[place] = at[place].max(at[place - 1]);
     }
@@ -155,7 +157,8 @@ pub fn find(releases: &[Instant]) -> Result<Found, NotPeriodic> {
     Ok(Found { periods })
 }
 
-/// What is left of a burst has the burst's period.
+/// Returns whether `period` is nearly a multiple of `of`. The remaining wake-ups of a burst have
+/// the burst's own period.
 fn is_multiple(period: Duration, of: Duration) -> bool {
     let (period, of) = (period.as_nanos(), of.as_nanos().max(1));
     let times = (period + of / 2) / of;
@@ -181,7 +184,7 @@ fn best(at: &[i64]) -> Result<Period, NotPeriodic> {
         }
     }
     let (_, train, gain) = chosen.ok_or(too_few)?;
-    // The same through all instants, from the first that fits.
+    // The chosen period is followed again through all instants, from the first that fits.
     let all = (0..STARTS.min(at.len()))
         .filter_map(|start| follow(at, start, train.period, train.tolerance, gain))
         .max_by_key(|train| train.hits.len())
@@ -195,7 +198,8 @@ fn best(at: &[i64]) -> Result<Period, NotPeriodic> {
     Ok(period)
 }
 
-/// The narrowest tolerance that is about as sure as the best, with the period measured on the way.
+/// Returns the train with the narrowest tolerance whose confidence is about the best. Measures the
+/// period on the way.
 fn narrowest(at: &[i64], start: usize, supposed: i64, gain: i64) -> Option<Train> {
     let mut period = supposed;
     let mut best: Option<(f64, Train)> = None;
@@ -208,7 +212,7 @@ fn narrowest(at: &[i64], start: usize, supposed: i64, gain: i64) -> Option<Train
         period = train.measured(at).unwrap_or(period);
         let train = follow(at, start, period, tolerance, gain)?;
         let sure = confidence(&train, at);
-        // At its first it is taken as it is; narrower ones must be nearly as sure.
+        // The first tolerance is always taken. Narrower ones must be nearly as confident.
         if best.as_ref().is_none_or(|(before, _)| sure >= before - 0.02) {
             let most = best.map_or(sure, |(before, _)| before.max(sure));
             best = Some((most, train));
@@ -219,7 +223,7 @@ fn narrowest(at: &[i64], start: usize, supposed: i64, gain: i64) -> Option<Train
 
 fn confidence(train: &Train, at: &[i64]) -> f64 {
     let (covered, by_chance) = (train.covered(), train.by_chance(at));
-    // So many hits at random would be, and so far they would scatter (binomial distribution).
+    // The number of hits that chance would give, and their variance (binomial distribution).
     let slots = train.slots.max(1) as f64;
     let beyond = (covered - by_chance) * slots;
     let scatter = slots * by_chance * (1.0 - by_chance);
@@ -229,15 +233,17 @@ fn confidence(train: &Train, at: &[i64]) -> f64 {
     ((covered - by_chance) / (1.0 - by_chance).max(1e-9)).clamp(0.0, 1.0)
 }
 
-/// To be sure counts twice; then to explain more of the wake-ups, so that a period wins over its
-/// multiples, which are as sure and explain less, and over its parts, which are less sure.
+/// Scores a train. Confidence counts twice, then the part of the wake-ups that it explains. A
+/// period thus wins over its multiples, which are as confident and explain less, and over its
+/// fractions, which are less confident.
 fn score(train: &Train, at: &[i64]) -> f64 {
     let sure = confidence(train, at);
     let explains = train.hits.len() as f64 / at.len() as f64;
     sure * sure * explains
 }
 
-/// Times that instants often are apart, the most frequent first.
+/// Returns the most frequent distances between instants as candidate periods, the most frequent
+/// first.
 fn supposed(at: &[i64]) -> Vec<i64> {
     let mut apart: Vec<i64> = Vec::new();
     for lag in 1..=FARTHEST.min(at.len() - 1) {
@@ -270,7 +276,7 @@ fn supposed(at: &[i64]) -> Vec<i64> {
     periods
 }
 
-/// Instants that come after a pause three times as long as the usual one.
+/// Returns the instants that come after a pause of more than three times the usual one.
 fn bursts(at: &[i64]) -> Vec<i64> {
     let mut gaps: Vec<i64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
@@ -279,7 +285,7 @@ fn bursts(at: &[i64]) -> Vec<i64> {
     after_pause.map(|pair| pair[1]).collect()
 }
 
-/// Where to begin: some of the first instants, and the first of a burst.
+/// Returns the indices to start from: some of the first instants, and the first of a burst.
 fn starts(at: &[i64]) -> Vec<usize> {
     let mut starts: Vec<usize> = (0..STARTS.min(at.len())).collect();
     let first_of_burst = bursts(at).first().and_then(|first| at.binary_search(first).ok());

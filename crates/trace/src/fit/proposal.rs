@@ -1,53 +1,54 @@
-//! The reservation that covers a demand, and its arithmetic.
+//! Computes the reservation that covers a demand.
 
 use punctual_model::{Duration, Reservation, Service};
 
 use super::{Demand, Period};
 
-/// The least that is added: interrupts on the thread's CPU may be on its account, whatever it needs
-/// itself.
+/// The least margin. Interrupts on the thread's CPU may be charged to it, whatever it needs itself.
 pub const LEAST_MARGIN: Service = Service::from_micros(20);
-/// Nobody's clock is better than this: a period is a round number if it is so near to one.
+/// The precision of rounding: a period that is within a part in this many of a round number is
+/// taken to be that number. No clock is more precise.
 const NEAR: u64 = 1000;
 
-/// How much is to be reserved of what was seen.
+/// The rules that turn the observed demand into a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     /// The part of the periods that the budget is to cover before the margin, in percent.
     pub quantile: f64,
-    /// What is added to that, in percent, but at least [`LEAST_MARGIN`]: what was watched is not all that
-    /// will come.
+    /// The margin on top of that, in percent, but at least [`LEAST_MARGIN`]. The future may need
+    /// more than was observed.
     pub percent: u32,
-    /// The cost of a switch; two are added, to the thread and away.
+    /// The cost of a switch. Two are added: to the thread and away.
     pub switch: Service,
-    /// Jobs are to be complete so long after their release; the period if none is said, or if longer.
+    /// The time after their release by which jobs are to be complete. The period is used if this is
+    /// `None` or longer.
     pub relative_deadline: Option<Duration>,
 }
 
-/// A reservation, and how it came about.
+/// A reservation, and how it was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// What to ask for.
+    /// The reservation to request.
     pub reservation: Reservation,
-    /// The quantile of what the periods needed.
+    /// The quantile of the periods' needs.
     pub demand: Service,
-    /// For two switches.
+    /// The cost of two switches.
     pub switches: Service,
-    /// What was added.
+    /// The margin that was added.
     pub margin: Service,
-    /// The period of the reservation is this part of the thread's.
+    /// The divisor of the thread's period that gives the period of the reservation.
     pub divisor: u64,
 }
 
 /// Proposes the least reservation that covers the demand.
 ///
-/// The budget is `quantile + 2 switches + margin`, rounded up to a microsecond. The period is
-/// the thread's, or the largest whole part of it that is no longer than the relative deadline: a job that
-/// needs no more than the budget is then complete within one period of the reservation after its release
-/// (constant-bandwidth server: Abeni and Buttazzo 1998, §3; a timetable gives a budget in every window of
-/// one period).
+/// The budget is `quantile + 2 switches + margin`, rounded up to a microsecond. The period is the
+/// thread's, or the largest integral fraction of it that is no longer than the relative deadline. A
+/// job that needs no more than the budget is then complete within one period of the reservation
+/// after its release (constant-bandwidth server: Abeni and Buttazzo 1998, §3; a timetable gives a
+/// budget in every window of one period).
 ///
-/// `None` if the thread needed nothing, or more than all of a CPU.
+/// Returns `None` if the thread needed nothing, or more than all of a CPU.
 pub fn propose(period: &Period, demand: &Demand, margin: Margin) -> Option<Proposal> {
     let needed = demand.quantile(margin.quantile).filter(|needed| !needed.is_zero())?;
     let whole = round(period.period);
@@ -64,7 +65,8 @@ pub fn propose(period: &Period, demand: &Demand, margin: Margin) -> Option<Propo
     Some(Proposal { reservation, demand: needed, switches, margin: added, divisor })
 }
 
-/// The roundest number within a thousandth; else rounded down, to ask for enough.
+/// Returns the roundest number within a thousandth, or else rounds down, so that the reservation is
+/// large enough.
 fn round(period: Duration) -> Duration {
     let nanos = period.as_nanos();
     let mut unit = 1_000_000_000;

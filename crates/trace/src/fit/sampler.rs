@@ -1,4 +1,4 @@
-//! From the kernel's records to the jobs of each thread.
+//! Turns the kernel's records into the jobs of each thread.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -9,30 +9,30 @@ use crate::cause::{Edge, ThreadJobs};
 use crate::event::{Event, Kind};
 use crate::kernel::{Record, What};
 
-/// Jobs of a thread that are remembered, the newest: a minute at a thousand a second.
+/// The number of newest jobs of a thread that are remembered: a minute at a thousand jobs a second.
 const REMEMBERED: usize = 1 << 16;
 
-/// What was seen of a thread.
+/// The observations of one thread.
 #[derive(Clone, Debug)]
 pub struct Samples {
     /// Its newest jobs, in order.
     pub jobs: VecDeque<Sample>,
-    /// Its wake-ups, by timers and by others.
+    /// The number of its wake-ups, by timers and otherwise.
     pub wakeups: u64,
-    /// Those by timers.
+    /// The number of its wake-ups by timers.
     pub by_timers: u64,
-    /// All that it executed while it was watched.
+    /// Its execution time while it was watched.
     pub exec_time: Service,
-    /// The execution time of its life when it last left a CPU, and when its job began, in nanoseconds.
+    /// The thread's total execution time when it last left a CPU, and when its job began, in
+    /// nanoseconds.
     left_ns: Option<u64>,
     base_ns: Option<u64>,
 }
 
-/// Collects the jobs of the threads it is told of.
+/// Collects the jobs of the threads that were added.
 ///
-/// A job begins with a release and ends where the thread waits for the next, as
-/// [`ThreadJobs`] has it. Costs a look-up for each switch and wake-up; memory is bounded: 65,536 jobs a
-/// thread.
+/// A job begins with a release and ends where the thread waits for the next, as in [`ThreadJobs`].
+/// Each switch and wake-up costs a look-up. Memory is bounded: 65,536 jobs a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     jobs: ThreadJobs,
@@ -40,7 +40,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Of nobody.
+    /// Starts with no threads.
     pub fn new() -> Self {
         Self::default()
     }
@@ -58,7 +58,7 @@ impl Sampler {
         });
     }
 
-    /// Forgets what was seen, and goes on collecting.
+    /// Forgets all observations, and goes on collecting.
     pub fn clear(&mut self) {
         for samples in self.of.values_mut() {
             samples.jobs.clear();
@@ -66,7 +66,7 @@ impl Sampler {
         }
     }
 
-    /// Records are missing: the jobs that were going on are not known.
+    /// Handles missing records: the current jobs are unknown.
     pub fn gap(&mut self) {
         self.jobs.gap();
         for samples in self.of.values_mut() {
@@ -74,8 +74,8 @@ impl Sampler {
         }
     }
 
-    /// Takes a record and the edge that the [`Observer`](crate::cause::Observer) made of it; answers the
-    /// job that turned out to be over.
+    /// Takes a record and the edge that the [`Observer`](crate::cause::Observer) made of it.
+    /// Returns the job that is now known to have ended, if any, and its thread.
     pub fn take(&mut self, record: &Record, edge: Option<Edge>) -> Option<(u32, Sample)> {
         match record.what {
             What::Switch { prev, prev_exec_ns, .. } => {
@@ -101,21 +101,21 @@ impl Sampler {
         Some((tid, over?))
     }
 
-    /// What was seen of a thread.
+    /// Returns the observations of a thread.
     pub fn of(&self, tid: u32) -> Option<&Samples> {
         self.of.get(&tid)
     }
 }
 
 impl Samples {
-    /// When its oldest remembered job was released and its newest was over.
+    /// Returns the release of the oldest remembered job and the end of the newest.
     pub fn span(&self) -> Option<(Instant, Instant)> {
         Some((self.jobs.front()?.release, self.jobs.back()?.end))
     }
 
     fn event(&mut self, event: Event) -> Option<Sample> {
-        // It has not run since it fell asleep: what it had executed then is the end of one job and the
-        // beginning of the next.
+        // It has not run since it fell asleep, so its execution time at that point ends one job and
+        // begins the next.
         if event.kind == Kind::Start {
             self.base_ns = self.left_ns;
             return None;

@@ -1,4 +1,4 @@
-//! Programs with known parameters in virtual time, drawn from seeds.
+//! Tests programs with known parameters in virtual time, drawn from seeds.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,7 @@ fn only(nanos: Vec<u64>) -> Period {
     found.periods[0].clone()
 }
 
-/// Within a part in `parts` of the truth.
+/// Returns whether the period is within `truth / parts` of the truth.
 fn near(period: &Period, truth: u64, parts: u64) -> bool {
     period.period.as_nanos().abs_diff(truth) <= truth / parts
 }
@@ -67,7 +67,7 @@ fn a_relative_sleep_drifts_and_has_a_period() {
         assert!(near(&period, sleep + sleep * 3 / 100, 50), "seed {seed}: {period:?}");
         drifting += u64::from(period.drifts);
     }
-    // A walk at random may come back to where it began.
+    // A random walk may return to where it began.
     assert!(drifting > SEEDS / 2, "{drifting}");
 }
 
@@ -76,7 +76,7 @@ fn two_interleaved_periods_are_both_named() {
     for seed in 0..SEEDS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let short = rng.random_range(2 * MS..20 * MS);
-        // Neither a multiple of the other.
+        // Neither is a multiple of the other.
         let long = short * rng.random_range(230..280) / 100;
         let offset = rng.random_range(0..long);
         let mut at: Vec<u64> = (0..400).map(|n| n * short).collect();
@@ -114,7 +114,7 @@ fn wakeups_at_random_have_no_period() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let jobs = rng.random_range(60..2000);
         let mut now = 0;
-        // A geometric distribution: at each tick with the same probability.
+        // A geometric distribution: the same probability at each tick.
         let at = (0..jobs).map(|_| {
             while rng.random_range(0..50) != 0 {
                 now += 100_000;
@@ -134,11 +134,11 @@ fn a_few_jobs_are_too_few() {
     let at = instants((0..9).map(|n| n * MS).collect());
     assert_eq!(find(&at), Err(NotPeriodic::TooFew { jobs: 9 }));
     assert_eq!(find(&[]), Err(NotPeriodic::TooFew { jobs: 0 }));
-    // The same instant again and again is no period.
+    // A repeated instant is no period.
     assert!(find(&[Instant::ZERO; 100]).is_err());
 }
 
-/// Each period's demand once more, by adding up what lies in it.
+/// Computes each period's demand once more, by adding up the jobs in it.
 #[test]
 fn demand_counts_what_falls_into_each_period() {
     for seed in 0..SEEDS {
@@ -156,7 +156,7 @@ fn demand_counts_what_falls_into_each_period() {
             }
             sums.push(sum);
         }
-        // The last is not seen to its end.
+        // The end of the last period is not observed.
         sums.pop();
         sums.sort_unstable();
         let releases: Vec<Instant> = samples.iter().map(|sample| sample.release).collect();
@@ -193,12 +193,12 @@ fn the_proposal_is_its_arithmetic() {
     let proposal = propose(&period, &demand, margin).expect("fits");
     assert_eq!(numbers(proposal.reservation), (2_412_000, 10_000_000));
     assert_eq!((proposal.switches.as_nanos(), proposal.margin.as_nanos()), (10_000, 402_000));
-    // A deadline within the period: the largest part of it that is no longer.
+    // With a deadline within the period, the largest fraction that is no longer is used.
     margin.relative_deadline = Some(Duration::from_millis(4));
     let proposal = propose(&period, &demand, margin).expect("fits");
     assert_eq!(proposal.divisor, 3);
     assert_eq!(numbers(proposal.reservation), (2_412_000, 3_333_333));
-    // More than there is.
+    // This would need more than a CPU has.
     margin.relative_deadline = Some(Duration::from_millis(2));
     assert_eq!(propose(&period, &demand, margin), None);
 }
@@ -207,8 +207,8 @@ fn numbers(reservation: Reservation) -> (u64, u64) {
     (reservation.budget().as_nanos(), reservation.period().as_nanos())
 }
 
-/// From the kernel's records: execution time is what the scheduler's account grew by, also across a
-/// preemption and a wait in the middle of the job.
+/// Checks that execution time is the growth of the scheduler's account, also across a preemption
+/// and a wait in the middle of the job.
 #[test]
 fn jobs_are_what_the_records_say() {
     let seen = |tid| Seen { tid, comm: "x".into(), class: Class::Ordinary };
@@ -252,7 +252,7 @@ fn jobs_are_what_the_records_say() {
         told += usize::from(sampler.take(record, edge).is_some());
     }
     let samples = sampler.of(7).expect("watched");
-    // The last is over when the next begins.
+    // A job ends when the next begins, so the last is not reported.
     assert_eq!((samples.jobs.len(), told), (19, 19));
     for (n, job) in (1..).zip(&samples.jobs) {
         let release = Instant::from_nanos(1_000_000 * n);

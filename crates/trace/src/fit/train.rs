@@ -1,11 +1,13 @@
-//! Follows one supposed period through instants: where was one when the period said so?
+//! Follows one candidate period through a series of instants.
 
 use alloc::vec::Vec;
 
-/// In sixteenths: how far the expectation moves to what came. The first holds to a timeline, and so
-/// bears jitter; the second begins anew at each instant, and so bears a timeline that drifts.
+/// The correction of the next expected instant by the error of the last, in sixteenths. The first
+/// keeps to a timeline, and so tolerates jitter. The second restarts from each instant, and so
+/// tolerates drift.
 pub(super) const GAINS: [i64; 2] = [4, 16];
-/// After so many instants missed in a row it looks for the next one, wherever it is.
+/// The number of misses in a row after which the search resumes at the next instant, wherever it
+/// is.
 const LOST: u32 = 4;
 
 /// An expected instant at which one came.
@@ -13,7 +15,7 @@ const LOST: u32 = 4;
 pub(super) struct Hit {
     /// The number of the period.
     pub(super) slot: i64,
-    /// Which of the instants.
+    /// The index of the instant.
     pub(super) at: usize,
 }
 
@@ -23,13 +25,13 @@ pub(super) struct Train {
     pub(super) period: i64,
     pub(super) tolerance: i64,
     pub(super) hits: Vec<Hit>,
-    /// Periods from the first to the last expected instant.
+    /// The number of periods from the first to the last expected instant.
     pub(super) slots: i64,
-    /// How far each hit was from where it was expected, without the first.
+    /// The distance of each hit but the first from its expected instant.
     pub(super) residuals: Vec<i64>,
 }
 
-/// Expects an instant each `period` after `at[start]`, at most `tolerance` from there.
+/// Follows a period: expects an instant each `period` after `at[start]`, at most `tolerance` away.
 ///
 /// `at` is in order; `period` and `tolerance` are above zero.
 pub(super) fn follow(
@@ -75,7 +77,7 @@ pub(super) fn follow(
 }
 
 impl Train {
-    /// The period that the hits have, by least squares: instants over numbers.
+    /// Returns the period of the hits, by a least-squares fit of instants over period numbers.
     pub(super) fn measured(&self, at: &[i64]) -> Option<i64> {
         let (origin, count) = (at[self.hits.first()?.at], self.hits.len() as i128);
         let (mut sum_x, mut sum_y, mut sum_xx, mut sum_xy) = (0, 0, 0, 0);
@@ -89,7 +91,7 @@ impl Train {
         i64::try_from(slope).ok().filter(|&slope| slope > 0)
     }
 
-    /// How far the hits are from one straight timeline: 95 in 100 no farther.
+    /// Returns the 95th percentile of the distance of the hits from one straight timeline.
     pub(super) fn wander(&self, at: &[i64]) -> i64 {
         let Some(first) = self.hits.first() else { return 0 };
         let off = |hit: &Hit| at[hit.at] - at[first.at] - hit.slot * self.period;
@@ -101,13 +103,14 @@ impl Train {
         away[(away.len() - 1) * 95 / 100]
     }
 
-    /// The part of the expected instants at which one came.
+    /// Returns the part of the expected instants at which one came.
     pub(super) fn covered(&self) -> f64 {
         self.hits.len() as f64 / self.slots.max(1) as f64
     }
 
-    /// The part at which one would have come if they came at random, as many in the same time: an
-    /// exponential distribution's, to four terms of its series.
+    /// Returns the part of the expected instants at which one would have come if as many came at
+    /// random in the same time. This is the distribution function of the exponential distribution,
+    /// to four terms of its series.
     pub(super) fn by_chance(&self, at: &[i64]) -> f64 {
         let (Some(first), Some(last)) = (at.first(), at.last()) else { return 1.0 };
         let rate = at.len() as f64 / (last - first).max(1) as f64;

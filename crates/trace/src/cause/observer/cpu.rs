@@ -1,4 +1,4 @@
-//! What is known of a CPU: who runs, and what runs above it.
+//! Tracks the state of a CPU: the running thread, and the interrupt handlers above it.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use super::Stretch;
 use crate::cause::Spent;
 use crate::kernel::{Interrupt, Seen};
 
-/// Interrupt handlers nest this deep at most: a hard one in a softirq, and some to spare.
+/// The deepest nesting of interrupt handlers: a hard interrupt in a softirq, and some to spare.
 const DEEPEST: usize = 4;
-/// Stretches above threads that are remembered: a timer that one of them held up is looked for.
+/// The number of past handler stretches that are remembered, to find the ones that delayed a timer.
 const LATELY: usize = 64;
 
-/// What runs above threads.
+/// A handler that runs above threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Above {
     Hard(Interrupt),
@@ -25,13 +25,13 @@ pub(super) enum Above {
 pub(super) struct Cpu {
     pub(super) runs: Option<Seen>,
     above: Vec<Above>,
-    /// Since when something is above, or something else is.
+    /// The instant at which the current stretch, in a handler or in none, began.
     since: Instant,
-    /// What was above lately, the newest last.
+    /// The latest stretches in handlers, the newest last.
     was_above: VecDeque<Stretch>,
-    /// When the timer was due whose interrupt is being handled.
+    /// The instant at which the timer was due whose interrupt is being handled.
     pub(super) due: Option<Instant>,
-    /// The watched threads that run or wait here.
+    /// The watched threads that run or wait on this CPU.
     pub(super) threads: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Cpu {
         }
     }
 
-    /// An exit whose entry was not seen changes nothing.
+    /// Leaves a handler. An exit without a known entry changes nothing.
     pub(super) fn leave(&mut self, above: Above, at: Instant) {
         self.remember(at);
         if let Some(at) = self.above.iter().rposition(|&entered| entered == above) {
@@ -71,7 +71,7 @@ impl Cpu {
         }
     }
 
-    /// What was above threads in `[from, until)`, in order, `until` being now.
+    /// Returns the stretches in handlers in `[from, until)`, in order. `until` must be now.
     pub(super) fn above_in(&self, from: Instant, until: Instant) -> impl Iterator<Item = Stretch> {
         let now = self.spent_above().map(|spent| Stretch { start: self.since, end: until, spent });
         let first = self.was_above.partition_point(|stretch| stretch.end <= from);
@@ -81,7 +81,8 @@ impl Cpu {
         })
     }
 
-    /// Nobody is in two interrupts' way: a switch is never above threads.
+    /// Switches to a thread. No handler can be active during a switch, so any that is still
+    /// recorded is dropped.
     pub(super) fn switches_to(&mut self, next: Seen, at: Instant) {
         self.remember(at);
         self.runs = Some(next);

@@ -1,4 +1,4 @@
-//! From the kernel's records to what each watched thread's time was spent on.
+//! Turns the kernel's records into stretches of each watched thread's time.
 
 mod cpu;
 mod thread;
@@ -13,19 +13,19 @@ use crate::kernel::{Comm, Left, Record, Seen, What};
 use cpu::{Above, Cpu};
 use thread::{State, Thread, is_lesser};
 
-/// `[start, end)` of a thread's time, spent on one thing.
+/// A half-open stretch `[start, end)` of a thread's time that was spent on one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Its first instant.
+    /// The first instant.
     pub start: Instant,
-    /// The first one after it.
+    /// The first instant after it.
     pub end: Instant,
-    /// On what.
+    /// The use of the time.
     pub spent: Spent,
 }
 
 impl Stretch {
-    /// How long it is.
+    /// Returns the length.
     pub fn length(&self) -> Duration {
         self.end.saturating_since(self.start)
     }
@@ -34,28 +34,29 @@ impl Stretch {
 /// A watched thread went to sleep or was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
-    /// It sleeps since this record.
+    /// The thread sleeps from this record on.
     Sleeps {
-        /// Which.
+        /// The thread id.
         tid: u32,
-        /// The system call it is in.
+        /// The system call in which it sleeps, if any.
         syscall: Option<u32>,
     },
-    /// It can go on since this record.
+    /// The thread can run from this record on.
     Wakes {
-        /// Which.
+        /// The thread id.
         tid: u32,
-        /// When the timer was due that woke it, if a timer did.
+        /// The instant at which the timer that woke it was due, if a timer did.
         due: Option<Instant>,
-        /// The thread that woke it; none if an interrupt did.
+        /// The thread that woke it, or `None` if an interrupt did.
         waker: Option<Seen>,
     },
 }
 
-/// Follows threads through the kernel's records, and remembers where the time of each went lately.
+/// Follows threads through the kernel's records, and remembers where the time of each went
+/// recently.
 ///
-/// A record costs a step for each watched thread that runs or waits on its CPU; memory is bounded by
-/// so many stretches a thread as it was made for.
+/// A record costs a step for each watched thread that runs or waits on its CPU. Memory is bounded
+/// by the number of stretches that are remembered for each thread.
 #[derive(Clone, Debug)]
 pub struct Observer {
     cpus: BTreeMap<u16, Cpu>,
@@ -65,18 +66,18 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Watches nobody yet, and will remember `remembered` stretches of each thread.
+    /// Makes an observer that watches no thread yet and remembers `remembered` stretches of each.
     pub fn new(remembered: usize) -> Self {
         let (cpus, threads, enforcers) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { cpus, threads, enforcers, remembered: remembered.max(1) }
     }
 
-    /// Who is woken by this thread had been stopped by it: it enforces budgets.
+    /// Declares that this thread enforces budgets: a thread that it wakes had been stopped by it.
     pub fn enforcer(&mut self, tid: u32) {
         self.enforcers.insert(tid);
     }
 
-    /// Follows this thread from `now` on; what it does is not known until a record says.
+    /// Follows this thread from `now` on. Its state is unknown until the first record about it.
     pub fn watch(&mut self, tid: u32, now: Instant) {
         let remembered = self.remembered;
         self.threads.entry(tid).or_insert_with(|| Thread::new(now, remembered));
@@ -89,8 +90,8 @@ impl Observer {
         }
     }
 
-    /// Takes one record. Those of one CPU come in order; one that is older than what a thread's time
-    /// is accounted for already changes its state, not its past.
+    /// Takes one record. The records of one CPU must come in order. A record that is older than the
+    /// end of a thread's accounted time changes the thread's state, but not its past.
     pub fn take(&mut self, record: &Record) -> Option<Edge> {
         let Record { at, cpu, what } = *record;
         let here = self.cpus.entry(cpu).or_default();
@@ -134,8 +135,8 @@ impl Observer {
         }
     }
 
-    /// What a thread's time in `[from, until)` was spent on, in order and without gaps; what was not
-    /// seen, or is forgotten, is [`Spent::Unknown`].
+    /// Returns what a thread's time in `[from, until)` was spent on, in order and without gaps.
+    /// Time that was not observed, or is forgotten, is [`Spent::Unknown`].
     pub fn stretches(&self, tid: u32, from: Instant, until: Instant) -> Vec<Stretch> {
         let mut all = Vec::new();
         let mut at = from;
@@ -159,18 +160,19 @@ impl Observer {
         all
     }
 
-    /// The name that a thread had when it last ran: it may have become another program.
+    /// Returns the name that a thread had when it last ran. It may have become another program
+    /// since.
     pub fn comm(&self, tid: u32) -> Option<Comm> {
         self.threads.get(&tid).and_then(|thread| thread.comm)
     }
 
-    /// Until when this thread's time is accounted for: a window that ends later is to be asked for
-    /// again when more records have come.
+    /// Returns the end of this thread's accounted time. A window that ends later must be requested
+    /// again after more records have come.
     pub fn known_until(&self, tid: u32) -> Option<Instant> {
         self.threads.get(&tid).map(|thread| thread.known)
     }
 
-    /// A thread's state, and with it the list of those on its CPU.
+    /// Sets a thread's state, and updates the list of threads on its CPU.
     fn set(&mut self, tid: u32, state: State) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -202,7 +204,7 @@ impl Observer {
         if let State::Running { exec_ns: before, came, .. } = thread.state {
             thread.find_stolen(came, Duration::from_nanos(exec_ns.saturating_sub(before)));
         } else {
-            // It ran before the first record: the past is not known.
+            // It ran before the first record, so its past is unknown.
             thread.catch_up(at, Spent::Unknown);
         }
         match left {
@@ -221,7 +223,8 @@ impl Observer {
     fn wakes(&mut self, tid: u32, waker: Option<Seen>, by: u16, at: Instant) -> Option<Edge> {
         let thread = self.threads.get_mut(&tid)?;
         let State::Asleep { cpu, uninterruptible, syscall } = thread.state else {
-            // Woken before it had left its CPU, it goes on; of one never seen only that it runs counts.
+            // A thread that was woken before it had left its CPU simply goes on. Of a thread that
+            // was never seen, only the fact that it runs counts.
             return None;
         };
         let spent = if waker.is_some_and(|by| self.enforcers.contains(&by.tid)) {
@@ -232,7 +235,7 @@ impl Observer {
         let there = self.cpus.get(&by);
         let due = there.and_then(|cpu| cpu.due).filter(|_| waker.is_none());
         if let (Some(due), Some(there)) = (due, there) {
-            // What ran above threads when the timer was due is why it came late.
+            // The handlers that ran after the timer was due are the reason why it came late.
             for above in there.above_in(due, at) {
                 thread.catch_up(above.start, spent);
                 thread.catch_up(above.end, above.spent);
@@ -259,7 +262,8 @@ impl Observer {
         }
     }
 
-    /// Records are missing: nothing is known of anybody until it is seen again.
+    /// Handles missing records: the state of every thread and CPU is unknown until it is seen
+    /// again.
     fn gap(&mut self, at: Instant) {
         for cpu in self.cpus.values_mut() {
             cpu.forget_all();

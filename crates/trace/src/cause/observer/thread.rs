@@ -1,4 +1,4 @@
-//! What is known of a watched thread, and where its time went.
+//! Tracks the state of a watched thread, and where its time went.
 
 use alloc::collections::VecDeque;
 
@@ -9,10 +9,11 @@ use super::cpu::Cpu;
 use crate::cause::{Spent, Throttler};
 use crate::kernel::{Class, Comm, Seen};
 
-/// A thread that can run, on a CPU with nothing more urgent to do, is switched to within this time;
-/// beyond it there is another reason.
+/// The longest time until a CPU switches to a runnable thread when it has nothing more urgent to
+/// do. A longer wait has another reason.
 const SWITCH: Duration = Duration::from_micros(200);
-/// The two clocks of a CPU are read one after the other, and a switch is on nobody's account.
+/// A tolerance. The two clocks of a CPU are read one after the other, and the time of a switch is
+/// on no thread's account.
 const NOISE: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(super) enum State {
     Runnable {
         cpu: u16,
         since: Instant,
-        /// It left its CPU to one that is less urgent, so it may not run.
+        /// It left its CPU to a less urgent thread, so it is not allowed to run.
         put_off: bool,
     },
     Asleep {
@@ -37,7 +38,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Where it runs or waits.
+    /// Returns the CPU on which it runs or waits.
     pub(super) fn cpu(self) -> Option<u16> {
         match self {
             Self::Running { cpu, .. } | Self::Runnable { cpu, .. } => Some(cpu),
@@ -51,7 +52,7 @@ pub(super) struct Thread {
     pub(super) state: State,
     pub(super) class: Class,
     pub(super) comm: Option<Comm>,
-    /// Until when its time is accounted for.
+    /// The end of its accounted time.
     pub(super) known: Instant,
     pub(super) stretches: VecDeque<Stretch>,
     pub(super) remembered: usize,
@@ -69,7 +70,8 @@ impl Thread {
         }
     }
 
-    /// Up to `at` it ran or waited on this CPU, under what that was doing.
+    /// Accounts its time up to `at` as running or waiting on this CPU, according to the CPU's
+    /// state.
     pub(super) fn account(&mut self, cpu: &Cpu, at: Instant) {
         let spent = match self.state {
             State::Running { .. } => cpu.spent_above().unwrap_or(Spent::Own),
@@ -81,7 +83,7 @@ impl Thread {
         self.catch_up(at, spent);
     }
 
-    /// Its time up to `at` was spent on this.
+    /// Accounts its time up to `at` as spent on `spent`.
     pub(super) fn catch_up(&mut self, at: Instant, spent: Spent) {
         if at <= self.known {
             return;
@@ -98,14 +100,14 @@ impl Thread {
         }
     }
 
-    /// So much of what lately looked like its own work, or like a wait for a device, was page faults.
+    /// Reclassifies `took` of its latest work and waits for devices as page faults.
     pub(super) fn was_in_page_faults(&mut self, took: Duration) {
         let is_fault =
             |spent| matches!(spent, Spent::Own | Spent::Blocked { uninterruptible: true, .. });
         self.rededicate(took, Spent::PageFault, is_fault);
     }
 
-    /// The latest stretches of one kind were another, so much of them.
+    /// Reclassifies up to `much` of the latest stretches that `from` selects as `to`.
     fn rededicate(&mut self, mut much: Duration, to: Spent, from: impl Fn(Spent) -> bool) {
         for at in (0..self.stretches.len()).rev() {
             if much.is_zero() {
@@ -127,8 +129,8 @@ impl Thread {
         }
     }
 
-    /// It was on its CPU since `came`, and executed for `executed` of that: the rest of what looks
-    /// like its own work is the host's.
+    /// Finds time that the host stole. The thread was on its CPU since `came` and executed for
+    /// `executed` of that; the rest of what looks like its own work is the host's.
     pub(super) fn find_stolen(&mut self, came: Instant, executed: Duration) {
         let first = self.stretches.partition_point(|stretch| stretch.end <= came);
         let own = self
@@ -141,7 +143,7 @@ impl Thread {
         if stolen < NOISE {
             return;
         }
-        // Where in its work the host took it is not known: the longest stretch first.
+        // It is unknown at which point the host took the CPU, so the longest stretch is used first.
         while !stolen.is_zero() {
             let longest = (first..self.stretches.len())
                 .filter(|&at| self.stretches[at].spent == Spent::Own)
@@ -163,10 +165,11 @@ impl Thread {
     }
 }
 
-/// What a thread of this class that can run since `since` waits for while `runs` runs.
+/// Returns what a thread of this class, runnable since `since`, waits for while `runs` runs.
 ///
-/// A CPU runs the most urgent class that may run (sched(7)): who was put off for a lesser one may not,
-/// nor may one of the class with budgets that waits for longer than a switch takes.
+/// A CPU runs the most urgent class that is allowed to run (sched(7)). A thread that was put off
+/// for a less urgent one is therefore throttled, and so is a SCHED_DEADLINE thread that waits for
+/// longer than a switch takes.
 fn waits(class: Class, put_off: bool, runs: Option<Seen>, since: Instant, at: Instant) -> Spent {
     let throttled = Spent::Throttled(Throttler::Kernel);
     let Some(runs) = runs else {
@@ -178,12 +181,12 @@ fn waits(class: Class, put_off: bool, runs: Option<Seen>, since: Instant, at: In
         _ if at.saturating_since(since) <= SWITCH => Spent::Switching,
         _ if class == Class::Deadline => throttled,
         Class::Idle => Spent::Unknown,
-        // Whoever is in the kernel may keep the CPU from the more urgent for a while.
+        // A thread in the kernel may keep the CPU from a more urgent one for a while.
         _ => Spent::Other(runs),
     }
 }
 
-/// Whether who runs is of a class that gives way to the class of who waits.
+/// Returns whether class `runs` gives way to class `waits`.
 pub(super) fn is_lesser(runs: Class, waits: Class) -> bool {
     let rank = |class| match class {
         Class::Idle => 0,
