@@ -1,31 +1,31 @@
-//! A virtual CPU as one thread sees it.
+//! Simulates a CPU as one thread sees it.
 
 use punctual_model::{Duration, Instant, Reservation, Service};
 
 use crate::cbs::{Cbs, Charge};
 
-/// How much of the CPU the thread gets, and when.
+/// The part of the CPU that the thread gets, and when.
 #[derive(Clone, Copy, Debug)]
 pub enum Supply {
-    /// All of it, at once: the most urgent thread of an otherwise idle real-time class.
+    /// The whole CPU at once, as for the most urgent thread of an otherwise idle real-time class.
     Whole,
     /// A hard reservation, served as soon as it has budget: the best case.
     Reserved(Reservation),
     /// A hard reservation, served as late as its guarantee allows: the worst case. Each budget
     /// comes at the end of its period.
     ReservedLate(Reservation),
-    /// An ordinary thread among `competitors` that never sleep: it gets one `slice` in each round
-    /// of all of them. A model of a fair scheduler, right about the share it gives and the gap
-    /// between two turns; a real one lets a thread that slept go first.
+    /// An ordinary thread among `competitors` that never sleep. It gets one `slice` in each round
+    /// of all threads. This models the share and the gap between two slices of a fair scheduler; a
+    /// real one favours a thread that slept.
     Fair {
-        /// Threads that always want the CPU.
+        /// The number of threads that always want the CPU.
         competitors: u32,
-        /// How long each runs before the next.
+        /// The time for which each runs before the next.
         slice: Duration,
     },
 }
 
-/// The virtual clock, moved by what the thread does.
+/// The virtual clock, advanced by what the thread does.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     now: Instant,
@@ -40,7 +40,7 @@ enum State {
 }
 
 impl Cpu {
-    /// A CPU at instant `start`.
+    /// Makes a CPU at instant `start`.
     pub fn new(supply: Supply, start: Instant) -> Self {
         let state = match supply {
             Supply::Whole => State::Whole,
@@ -57,12 +57,12 @@ impl Cpu {
         Self { now: start, state }
     }
 
-    /// What time it is.
+    /// Returns the current instant.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// The thread sleeps until `until`, then waits until it gets the CPU.
+    /// Lets the thread sleep until `until`, and then wait until it gets the CPU.
     pub fn sleep_until(&mut self, until: Instant) {
         self.now = self.now.max(until);
         match &mut self.state {
@@ -77,7 +77,7 @@ impl Cpu {
         }
     }
 
-    /// The thread runs until it has got `service`.
+    /// Runs the thread until it has received `service`.
     pub fn run(&mut self, mut service: Service) {
         match self.state {
             State::Whole => self.now += service.at_full_speed(),
@@ -114,8 +114,8 @@ impl Cpu {
         }
     }
 
-    /// Moves to the thread's turn in this round or the next. Its turn is the last of each round: it
-    /// woke when the others were ahead of it.
+    /// Moves to the thread's slice in this round or the next. Its slice is the last of each round,
+    /// because it woke when the others were ahead of it.
     fn wait_for_slice(&mut self, round: Duration, slice: Duration) {
         let into_round = Duration::from_nanos(self.now.as_nanos()) % round;
         self.now += (round - slice).saturating_sub(into_round);

@@ -1,7 +1,7 @@
-//! Broken promises: wrappers that make any arrivals break their contract, seeded and counted.
+//! Injects faults: wrappers that make any arrivals break their contract, seeded and counted.
 //!
-//! Each breaks one promise and keeps the others as they come. They nest: an overrun of late timers
-//! of drawn arrivals. Time that a hypervisor takes is a wrapper around the processor:
+//! Each breaks one promise and leaves the others intact. They nest: an overrun of late timers of
+//! drawn arrivals. Time that a hypervisor takes is a wrapper around the processor:
 //! [`crate::processor::Stolen`].
 
 use alloc::vec;
@@ -12,18 +12,18 @@ use rand::{Rng, RngExt};
 
 use crate::arrivals::{Arrival, Arrivals};
 
-/// How often a fault strikes: once in so many jobs on average, drawn for each.
+/// The frequency of a fault: one in this many jobs on average, drawn for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneIn(pub u32);
 
 impl OneIn {
-    /// Never for zero.
+    /// Draws whether a fault strikes. It never does for zero.
     fn strikes(self, rng: &mut impl Rng) -> bool {
         self.0 > 0 && rng.random_range(0..self.0) == 0
     }
 }
 
-/// Some jobs run longer than they were to.
+/// Some jobs run longer than they should.
 #[derive(Clone, Debug)]
 pub struct Overrun<A, R> {
     arrivals: A,
@@ -34,12 +34,12 @@ pub struct Overrun<A, R> {
 }
 
 impl<A: Arrivals, R: Rng> Overrun<A, R> {
-    /// Those jobs run for `percent` of what they would have: 150 is half as long again.
+    /// Lets those jobs run for `percent` of their execution time: 150 is half as long again.
     pub fn new(arrivals: A, often: OneIn, percent: u32, rng: R) -> Self {
         Self { arrivals, often, percent, rng, struck: 0 }
     }
 
-    /// How many of the jobs given ran over.
+    /// Returns how many of the jobs overran.
     pub fn struck(&self) -> u64 {
         self.struck
     }
@@ -58,26 +58,27 @@ impl<A: Arrivals, R: Rng> Arrivals for Overrun<A, R> {
     }
 }
 
-/// Some releases are followed by one more before the next is allowed.
+/// Some releases are followed by an extra one before the next is allowed.
 #[derive(Clone, Debug)]
 pub struct ExtraReleases<A, R> {
     arrivals: A,
     often: OneIn,
     rng: R,
     struck: u64,
-    /// For each task the job given last and the one held back for the extra one's sake.
+    /// For each task, the last job returned and the one held back while an extra one comes.
     last: Vec<Option<Arrival>>,
     held: Vec<Option<Arrival>>,
 }
 
 impl<A: Arrivals, R: Rng> ExtraReleases<A, R> {
-    /// An extra job is like the one after it, but released and known anywhere since the one before.
+    /// Adds extra jobs. Each is like the job after it, but is released and becomes known at drawn
+    /// instants since the job before.
     pub fn new(tasks: usize, arrivals: A, often: OneIn, rng: R) -> Self {
         let (last, held) = (vec![None; tasks], vec![None; tasks]);
         Self { arrivals, often, rng, struck: 0, last, held }
     }
 
-    /// How many extra jobs were given.
+    /// Returns the number of extra jobs.
     pub fn struck(&self) -> u64 {
         self.struck
     }
@@ -126,13 +127,13 @@ pub struct LateTimers<A, R> {
 }
 
 impl<A: Arrivals, R: Rng> LateTimers<A, R> {
-    /// A timer that is late is so by 1 ns to `most`, drawn, on top of the jitter that its release
-    /// has in any case; later ones of the same task wait for it.
+    /// Delays timers by 1 ns to `most`, drawn, on top of the jitter that the release has anyway.
+    /// Later timers of the same task wait for a late one.
     pub fn new(tasks: usize, arrivals: A, often: OneIn, most: Duration, rng: R) -> Self {
         Self { arrivals, often, most, rng, struck: 0, last_known: vec![Instant::ZERO; tasks] }
     }
 
-    /// How many timers were late.
+    /// Returns how many timers were late.
     pub fn struck(&self) -> u64 {
         self.struck
     }

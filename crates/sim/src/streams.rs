@@ -1,12 +1,14 @@
-//! Streams: frames become ready, the turns of an upcall work them off, and a channel sends what they hand over.
+//! Simulates streams: frames become ready, the turns of an upcall process them, and a channel sends
+//! the messages that the turns hand over.
 //!
-//! This couples what is simulated elsewhere: the turns are jobs of [`crate::tasks`], the channel is one of
-//! [`crate::egress`]. A turn looks for work when it begins: of the frames that are ready then it takes up to a batch of
-//! PDUs, in order, and when it completes it hands them over as one message. What becomes ready meanwhile waits for the
-//! next turn. A turn runs for as long as its arrival says, also if it finds nothing: admission charges it so.
+//! This connects two other simulations: the turns are jobs of [`crate::tasks`], the channel is one
+//! of [`crate::egress`]. A turn looks for work when it begins. It takes up to a batch of PDUs of
+//! the frames that are ready then, in order, and hands them over as one message when it completes.
+//! Frames that become ready meanwhile wait for the next turn. A turn runs for as long as its
+//! arrival says, even if it finds nothing, because the admission test charges for it.
 //!
-//! [`Turns`] releases the turns, [`Working`] is told of them, [`Streams::handed_over`] is the source of the channel, and
-//! [`Sending`] is told what left.
+//! [`Turns`] releases the turns, [`Working`] passes their events on, [`Streams::handed_over`] is
+//! the source of the channel, and [`Sending`] reports the messages that left.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -21,33 +23,34 @@ use crate::arrivals::{Arrival, Arrivals};
 use crate::egress::sink::{self, NotAccepted, Sent};
 use crate::egress::sources::Message;
 
-/// What a stream asks for, and what it became.
+/// The terms of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// PDUs that a turn takes, at most.
+    /// The most PDUs that a turn takes.
     pub batch: u32,
-    /// Bytes of a PDU, at most.
+    /// The most bytes of a PDU.
     pub pdu_bytes: u32,
-    /// The part of each frame's PDUs that is not sent, in parts per million, rounded down to whole PDUs.
+    /// The part of each frame's PDUs that is not sent, in parts per million, rounded down to whole
+    /// PDUs.
     pub tolerated_loss_ppm: u32,
-    /// From when a frame is ready to the end of its last packet, at most.
+    /// The longest allowed time from when a frame is ready to the end of its last packet.
     pub delay: Duration,
 }
 
-/// What was seen of the frames of a stream.
+/// The counts of the frames of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameDelays {
     /// Frames that became ready.
     pub ready: u64,
-    /// Those whose last packet has left.
+    /// Frames whose last packet has left.
     pub sent: u64,
-    /// Those that took longer than the stream's delay.
+    /// Frames that took longer than the stream's delay.
     pub late: u64,
-    /// The longest from being ready to the end of the last packet.
+    /// The longest time from being ready to the end of the last packet.
     pub longest: Duration,
 }
 
-/// The frames of a stream that is run, as they become ready; a message is a frame here.
+/// The frames of a running stream, as they become ready. Each message here is a frame.
 type Frames = Box<dyn Iterator<Item = Message>>;
 
 /// Streams between their upcalls and their channels, known by their positions.
@@ -58,20 +61,21 @@ struct Stream {
     frames: Frames,
     /// The next frame that is not known to be ready.
     next: Option<Message>,
-    /// Of frames that are ready: since when, and how many PDUs are left.
+    /// For each ready frame, the instant since which it is ready and the number of PDUs left.
     waiting: VecDeque<(Instant, u32)>,
-    /// The PDUs of the turn that runs, and the frames that end with it.
+    /// The PDUs of the current turn, and the frames that end with it.
     taken: u32,
     ends: Vec<Instant>,
-    /// Handed over, and not known to the channel.
+    /// The messages that were handed over and are not yet known to the channel.
     handed_over: VecDeque<Message>,
-    /// Frames handed over and not sent: with the message of which instant they end, and since when they were ready.
+    /// For each frame that was handed over and not sent, the instant of the message with which it
+    /// ends, and the instant since which it was ready.
     leaving: VecDeque<(Instant, Instant)>,
     seen: FrameDelays,
 }
 
 impl Streams {
-    /// Takes streams with their frames, of which nothing has been seen.
+    /// Makes streams from their terms and frames.
     pub fn new(streams: impl IntoIterator<Item = (Terms, Frames)>) -> Self {
         let stream = |(terms, mut frames): (Terms, Frames)| Stream {
             terms,
@@ -87,12 +91,13 @@ impl Streams {
         Self(RefCell::new(streams.into_iter().map(stream).collect()))
     }
 
-    /// Returns the messages of `stream` as its turns hand them over: none now is not none for ever.
+    /// Returns the messages of `stream` as its turns hand them over. The iterator may return `None`
+    /// now and more messages later.
     pub fn handed_over(&self, stream: usize) -> impl Iterator<Item = Message> {
         core::iter::from_fn(move || self.0.borrow_mut()[stream].handed_over.pop_front())
     }
 
-    /// Returns what was seen of each, frames that nobody took included.
+    /// Returns the counts of each stream, including frames that were never taken.
     pub fn seen(self) -> Vec<FrameDelays> {
         let seen = |stream: Stream| {
             let left = u64::from(stream.next.is_some()) + stream.frames.count() as u64;
@@ -103,7 +108,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// A turn begins.
+    /// Begins a turn.
     fn begin(&mut self, now: Instant) {
         let Terms { batch, pdu_bytes, tolerated_loss_ppm, .. } = self.terms;
         while let Some(frame) = self.next.take_if(|frame| frame.at <= now) {
@@ -126,7 +131,7 @@ impl Stream {
         }
     }
 
-    /// The turn is complete.
+    /// Completes a turn.
     fn complete(&mut self, now: Instant) {
         let taken = mem::take(&mut self.taken);
         if taken > 0 {
@@ -136,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// The message that came at `came` has left.
+    /// Records that the message that came at `came` has left.
     fn sent(&mut self, came: Instant, left: Instant) {
         while let Some(&(at, ready)) = self.leaving.front()
             && at == came
@@ -150,18 +155,18 @@ impl Stream {
     }
 }
 
-/// The arrivals of tasks of which some are turns: from the first on strictly periodic, as their frames do not wait for
-/// gaps in the pattern of the others.
+/// The arrivals of tasks, some of which are turns. Turns are strictly periodic from the first on,
+/// because their frames do not wait for gaps in the pattern of the others.
 pub struct Turns<A> {
     arrivals: A,
-    /// Of turns: their period, and when the next is released if one was.
+    /// For each turn, its period, and its next release if it has had one.
     turns: Vec<Option<(Duration, Option<Instant>)>>,
     begin_by: Instant,
 }
 
 impl<A: Arrivals> Turns<A> {
-    /// Wraps `arrivals`. Tasks with a period are turns, of which the first is released within a period of `first`, when
-    /// the first frame may become ready.
+    /// Wraps `arrivals`. Tasks with a period are turns. The first turn is released within a period
+    /// of `first`, when the first frame may become ready.
     pub fn new(
         arrivals: A,
         periods: impl IntoIterator<Item = Option<Duration>>,
@@ -185,13 +190,13 @@ impl<A: Arrivals> Arrivals for Turns<A> {
     }
 }
 
-/// Tells `streams` of the turns among the events of tasks.
+/// A sink that passes the turns among the events of tasks to `streams`.
 pub struct Working<'a, K> {
     /// The streams.
     pub streams: &'a Streams,
-    /// The stream that each task works off, if it does.
+    /// The stream that each task processes, if any.
     pub of_task: &'a [Option<usize>],
-    /// Takes all events.
+    /// The sink of all events.
     pub sink: K,
 }
 
@@ -209,13 +214,13 @@ impl<K: punctual_trace::Sink> punctual_trace::Sink for Working<'_, K> {
     }
 }
 
-/// Tells `streams` of what left their channels.
+/// A sink that reports to `streams` which messages left their channels.
 pub struct Sending<'a, K> {
     /// The streams.
     pub streams: &'a Streams,
-    /// The stream that each channel sends, if it does.
+    /// The stream that each channel sends, if any.
     pub of_channel: &'a [Option<usize>],
-    /// Takes everything.
+    /// The sink of everything.
     pub sink: K,
 }
 
@@ -254,7 +259,7 @@ mod tests {
         Instant::from_nanos(n)
     }
 
-    /// A sink that is not asked for anything.
+    /// A sink that ignores everything.
     struct Nothing;
 
     impl sink::Sink for Nothing {
@@ -262,7 +267,7 @@ mod tests {
         fn refused(&mut self, _: usize, _: Instant, _: NotAccepted) {}
     }
 
-    /// Frames of three PDUs and of one, in turns of two.
+    /// Makes frames of three PDUs and of one, in turns of two.
     fn streams(tolerated_loss_ppm: u32) -> Streams {
         let delay = Duration::from_nanos(50);
         let terms = Terms { batch: 2, pdu_bytes: 10, tolerated_loss_ppm, delay };
@@ -293,7 +298,7 @@ mod tests {
         assert_eq!(turn(&streams, 3, 8), Some(Message { at: ns(8), bytes: 20 }));
         assert_eq!(turn(&streams, 13, 18), Some(Message { at: ns(18), bytes: 20 }));
         assert_eq!(turn(&streams, 23, 28), None, "nothing is left");
-        // The first message ends no frame, the second both.
+        // No frame ends with the first message, and both end with the second.
         sent(&streams, 8, 30);
         sent(&streams, 18, 52);
         let longest = Duration::from_nanos(52);
@@ -323,7 +328,7 @@ mod tests {
         let mut turns = Turns::new(Sparse(0), [None, Some(period)], ns(4));
         let known = |arrival: Arrival| (arrival.release.as_nanos(), arrival.known.as_nanos());
         assert_eq!(known(turns.next(0)), (35, 37));
-        // The first at 70 would leave a frame at 4 waiting.
+        // A first turn at 70 would leave a frame at 4 waiting.
         assert_eq!([(); 3].map(|()| known(turns.next(1))), [(10, 10), (20, 20), (30, 30)]);
     }
 }

@@ -1,23 +1,24 @@
-//! A witness to a refusal: a schedule, within the contract, in which a job misses its deadline.
+//! Finds a witness to a refusal: a schedule, within the contract, in which a job misses its
+//! deadline.
 //!
 //! # What is tried
-//! In this order, each from a processor that has nothing to do:
+//! In this order, each from an idle processor:
 //! 1. All tasks released at once with the largest jitter, then as densely as allowed: the critical
 //!    instant of fixed priorities (Liu & Layland 1973), and the arrivals of the processor demand
 //!    test under earliest deadline first (Baruah, Mok & Rosier, RTSS 1990).
 //! 2. The same with each task as blocker: its longest quantum begins 1 ns earlier.
-//! 3. Under the budget that is left, the same with the job of one task due together with each of
-//!    the first jobs of another (Spuri 1996).
+//! 3. With the remaining budget, the same with the job of one task due together with each of the
+//!    first jobs of another (Spuri 1996).
 //!
 //! In all of them the blocker's quantum is as long as its contract allows, and all other tasks have
-//! yield points everywhere but in their last segment: a quantum is the *longest* stretch without
-//! one, and a long one of its own protects a job that it need not protect.
+//! yield points everywhere but in their last segment. A quantum is the *longest* stretch without a
+//! yield point, and a long quantum of the job under attack would only protect it.
 //!
 //! # What has no witness
-//! - A system that misses only if the blocker begins less than a nanosecond before: a bound in
+//! - A system that misses only if the blocker begins less than a nanosecond before. A bound in
 //!   continuous time is a supremum, and here the blocker holds the processor for a nanosecond less
-//!   than its quantum. With all lengths whole microseconds no system does.
-//! - A first miss beyond the budget: with a utilisation barely above one, or a busy window of
+//!   than its quantum. If all lengths are whole microseconds there is no such system.
+//! - A first miss beyond the budget, with a utilisation barely above one, or a busy window of
 //!   astronomical length.
 //! - A refusal that was not exact.
 
@@ -30,19 +31,19 @@ use punctual_trace::{Event, Kind, Sink};
 use crate::arrivals::{Adversarial, Aligned, Arrival, Attack, Listed, Recorded};
 use crate::tasks::{Below, Eager, Setting, run_in};
 
-/// A schedule that misses.
+/// A schedule with a miss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// For each task its jobs up to the completion of the one that misses, in order.
+    /// The jobs of each task up to the completion of the job that misses, in order.
     pub arrivals: Vec<Vec<Arrival>>,
-    /// For each task, whether it has yield points everywhere but in its last segment; else they are
-    /// as far apart as allowed.
+    /// Whether each task has yield points everywhere but in its last segment; otherwise they are as
+    /// far apart as allowed.
     pub eager: Vec<bool>,
     /// The job with the earliest deadline of those that miss.
     pub missed: JobId,
-    /// Its deadline.
+    /// Its absolute deadline.
     pub absolute_deadline: Instant,
-    /// When it was complete instead.
+    /// The instant of its completion.
     pub completion: Instant,
 }
 
@@ -55,9 +56,10 @@ impl Witness {
         let _ = run_in(setting, tasks, policy, &mut arrivals, Instant::MAX, sink);
     }
 
-    /// Runs the same jobs in the layers of the kernel: the last `kernel` of `tasks`, reservations, go by deadline above
-    /// all others, and no quantum keeps them off. `policy` is that of the others alone. Events of the reservations go
-    /// to `above`, their numbers counted from the first of them.
+    /// Runs the same jobs in the layers of the kernel: the last `kernel` of `tasks` are
+    /// reservations, which go before all others by deadline and are never kept off by a quantum.
+    /// `policy` is that of the other tasks. Events of the reservations go to `above`, with numbers
+    /// that count from the first reservation.
     pub fn replay_in_layers(
         &self,
         tasks: &[Task],
@@ -74,13 +76,13 @@ impl Witness {
         let mut left =
             Below::new(Setting::default(), reservations, by_deadline, budgets, end, above);
         let setting = Setting::default().yielding(Eager(&self.eager)).on(&mut left, end);
-        // Reservations leave something of a processor sooner or later: their jobs come to an end.
+        // Reservations leave some processor time sooner or later, so the jobs come to an end.
         let _ = run_in(setting, tasks, policy, &mut Listed::new(own), end, sink);
         left.finish();
     }
 
-    /// Returns the schedule with the job of a task that misses in [layers](Self::replay_in_layers); `None` if there
-    /// every task is in time.
+    /// Returns the schedule with the job of a task that misses in [layers](Self::replay_in_layers),
+    /// or `None` if every task is in time there.
     pub fn in_layers(self, tasks: &[Task], kernel: usize, policy: Jobs) -> Option<Self> {
         let mut watch = Watch::new(&tasks[..tasks.len() - kernel], Instant::MAX);
         self.replay_in_layers(tasks, kernel, policy, (), &mut watch);
@@ -89,21 +91,21 @@ impl Witness {
     }
 }
 
-/// How much to try.
+/// The effort of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Jobs simulated in all.
+    /// The total number of jobs to simulate.
     pub jobs: u64,
 }
 
 impl Default for Budget {
-    /// Half a million jobs: a fraction of a second.
+    /// Returns half a million jobs, which take a fraction of a second.
     fn default() -> Self {
         Self { jobs: 500_000 }
     }
 }
 
-/// Looks for a schedule of `tasks` under `policy`, which has not been used, that misses.
+/// Searches for a schedule of `tasks` that misses under `policy`, which must not have been used.
 pub fn search(tasks: &[Task], policy: &Jobs, budget: Budget) -> Option<Witness> {
     let mut jobs = budget.jobs;
     let count = tasks.len() as u32;
@@ -123,11 +125,12 @@ pub fn search(tasks: &[Task], policy: &Jobs, budget: Budget) -> Option<Witness> 
         })
     });
     for attack in at_once.chain(aligned) {
-        // Half of what is left, so that an endless busy period leaves something for the others.
+        // Uses half of the rest, so that an endless busy period leaves something for the other
+        // attacks.
         let mut share = jobs.div_ceil(2);
         jobs -= share;
         let found = carry_out(attack, tasks, policy, &mut share);
-        // Setting up what the share then did not allow costs about a job of each task.
+        // Setting up a run that the share then does not allow costs about a job of each task.
         jobs = (jobs + share).saturating_sub(count.into());
         if found.is_some() || jobs == 0 {
             return found;
@@ -136,18 +139,18 @@ pub fn search(tasks: &[Task], policy: &Jobs, budget: Budget) -> Option<Witness> 
     None
 }
 
-/// How many jobs of each other task a job under attack is aligned with.
+/// The number of jobs of each other task with which a job under attack is aligned.
 const FIRST_JOBS: u64 = 4;
 
-/// All pairs of different tasks.
+/// Returns all ordered pairs of different tasks.
 fn pairs(count: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..count).flat_map(move |one| {
         (0..count).filter(move |other| *other != one).map(move |other| (one, other))
     })
 }
 
-/// Runs `attack` for longer and longer, until a job misses, the processor has nothing left to do
-/// before the end, or the budget is used up.
+/// Runs `attack` for longer and longer, until a job misses, the processor becomes idle before the
+/// end, or the budget is exhausted.
 fn carry_out(attack: Attack, tasks: &[Task], policy: &Jobs, jobs: &mut u64) -> Option<Witness> {
     let eager: Vec<bool> = (0..tasks.len() as u32).map(|at| attack.blocker != Some(at)).collect();
     let pattern = Adversarial::new(tasks, attack);
@@ -155,11 +158,11 @@ fn carry_out(attack: Attack, tasks: &[Task], policy: &Jobs, jobs: &mut u64) -> O
     let longest = tasks.iter().map(Task::relative_deadline).max()?;
     let mut length = longest;
     loop {
-        // What is due by `end` is not changed by what comes later.
+        // Later arrivals do not change jobs that are due by `end`.
         let end = begin.saturating_add(length);
         let cost: u64 = tasks.iter().map(|task| length / task.min_inter_arrival() + 1).sum();
         let Some(left) = jobs.checked_sub(cost) else {
-            // Longer runs alone may be beyond the share; shorter ones were looked at.
+            // Only longer runs may exceed the share; the shorter ones were done.
             return None;
         };
         *jobs = left;
@@ -194,12 +197,12 @@ struct Miss {
     completion: Instant,
 }
 
-/// Looks for the miss with the earliest deadline, and whether the processor was idle before `end`.
+/// Looks for the miss with the earliest deadline, and for idle time of the processor before `end`.
 struct Watch {
     relative_deadlines: Vec<Duration>,
     end: Instant,
     first_miss: Option<Miss>,
-    /// When the last job to complete was complete, if nobody has run since.
+    /// The completion of the last job, if no job has run since.
     idle_since: Option<Instant>,
     gap: bool,
 }

@@ -1,4 +1,4 @@
-//! The arrivals that the proofs call the worst.
+//! Generates the arrivals that the proofs show to be the worst.
 
 use alloc::vec::Vec;
 
@@ -6,37 +6,39 @@ use punctual_model::{Duration, Instant, Task};
 
 use super::{Arrival, Arrivals};
 
-/// What is attacked, and how.
+/// The target of an attack, and its form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attack {
-    /// The task whose quantum begins just before everybody else is released. Its first job runs for
-    /// one quantum (for its wcet if it has none), so that no yield point comes earlier.
+    /// The task whose quantum begins just before all others are released. Its first job runs for
+    /// one quantum (or for its wcet if it has none), so that no yield point comes earlier.
     pub blocker: Option<u32>,
     /// How long the blocker is known before its quantum can begin: the cost of a switch.
     pub lead: Duration,
-    /// `None`: all others are released at once.
+    /// The alignment of deadlines, or `None` if all others are released at once.
     pub aligned: Option<Aligned>,
 }
 
-/// Under EDF the longest response need not come when all are released at once: it comes when the
-/// job under attack is due together with a job of another task (Spuri, INRIA RR-2772, 1996).
+/// An alignment of deadlines. Under EDF the longest response need not come when all are released at
+/// once. It comes when the job under attack is due together with a job of another task (Spuri,
+/// INRIA RR-2772, 1996).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aligned {
-    /// The task under attack. It is released as late after the others as alignment asks.
+    /// The task under attack. Its release is delayed after the others as far as the alignment
+    /// requires.
     pub task: u32,
-    /// One of its jobs is due when a job of this task is …
+    /// The task with one of whose jobs a job of `task` is due together.
     pub with: u32,
-    /// … namely this one, counted from 0.
+    /// The index of that job of `with`, from 0.
     pub job: u64,
 }
 
-/// The critical instant with a blocker: everybody becomes known at one instant with the largest
-/// jitter behind it, then comes as densely as allowed; the blocker becomes known 1 ns earlier (and
-/// [`Attack::lead`]), with no jitter, so that its deadline is as late as possible. Every job but the
-/// blocker's first runs for its wcet.
+/// The critical instant with a blocker. All tasks but the blocker become known at one instant with
+/// the largest jitter behind it, then come as densely as allowed. The blocker becomes known 1 ns
+/// (and [`Attack::lead`]) earlier, with no jitter, so that its deadline is as late as possible.
+/// Every job but the blocker's first runs for its wcet.
 ///
-/// In continuous time the blocker could begin any moment before, and hold the processor for all but
-/// nothing of its quantum; here it holds it for a nanosecond less.
+/// In continuous time the blocker could begin arbitrarily shortly before, and hold the processor
+/// for almost all of its quantum; here it holds it for a nanosecond less.
 #[derive(Clone, Debug)]
 pub struct Adversarial<'a> {
     tasks: &'a [Task],
@@ -48,16 +50,16 @@ pub struct Adversarial<'a> {
 #[derive(Clone, Debug)]
 struct Next {
     release: Instant,
-    /// Everything released by then becomes known then.
+    /// The instant at which everything released by then becomes known.
     pile: Instant,
     first: bool,
 }
 
 impl<'a> Adversarial<'a> {
-    /// `attack` on `tasks`.
+    /// Makes the arrivals of `attack` on `tasks`.
     ///
     /// # Panics
-    /// If the attack names a task that is not there.
+    /// If the attack names a task that does not exist.
     pub fn new(tasks: &'a [Task], attack: Attack) -> Self {
         let jitter = tasks.iter().map(Task::release_jitter).max().unwrap_or_default();
         let earlier = Duration::from_nanos(1) + attack.lead;
@@ -88,8 +90,8 @@ impl<'a> Adversarial<'a> {
         Self { tasks, next, blocker: attack.blocker, instant }
     }
 
-    /// When everybody but the blocker, and but the task under attack where it is aligned, becomes
-    /// known.
+    /// Returns the instant at which all tasks become known but the blocker and, if aligned, the
+    /// task under attack.
     pub fn critical_instant(&self) -> Instant {
         self.instant
     }

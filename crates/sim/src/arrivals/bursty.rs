@@ -1,4 +1,4 @@
-//! Arrivals in bursts.
+//! Generates arrivals in bursts.
 
 use alloc::vec::Vec;
 
@@ -7,12 +7,12 @@ use rand::{Rng, RngExt};
 
 use super::{Arrival, Arrivals};
 
-/// Releases as clustered as the jitter allows.
+/// Releases that are as clustered as the jitter allows.
 ///
-/// A burst begins with a release that becomes known as late as it may; all releases until then
+/// A burst begins with a release that becomes known as late as allowed; all releases until then
 /// become known with it. The rest of the burst is strictly periodic and known at once. Then comes a
-/// pause of up to four periods. Phases, the lengths of bursts (up to eight jobs beyond the pile) and
-/// pauses are drawn; every job runs for its wcet.
+/// pause of up to four periods. Phases, the lengths of bursts (up to eight jobs beyond the pile)
+/// and pauses are drawn. Every job runs for its wcet.
 #[derive(Clone, Debug)]
 pub struct Bursty<'a, R> {
     tasks: &'a [Task],
@@ -23,14 +23,14 @@ pub struct Bursty<'a, R> {
 #[derive(Clone, Debug)]
 struct Burst {
     next: Instant,
-    /// Everything released by then becomes known then.
+    /// The instant at which everything released by then becomes known.
     pile: Instant,
-    /// Jobs still to come in this burst.
+    /// The remaining jobs of this burst.
     left: u64,
 }
 
 impl<'a, R: Rng> Bursty<'a, R> {
-    /// Every draw comes from `rng`, so its seed replays the run.
+    /// Makes arrivals of `tasks`. Every draw comes from `rng`, so its seed replays the run.
     pub fn new(tasks: &'a [Task], mut rng: R) -> Self {
         let bursts = tasks
             .iter()

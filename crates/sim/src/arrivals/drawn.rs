@@ -1,4 +1,4 @@
-//! Arrivals drawn at random.
+//! Generates arrivals at random.
 
 use alloc::vec::Vec;
 
@@ -8,8 +8,8 @@ use rand::{Rng, RngExt};
 use super::exec_times::draw_up_to_wcet;
 use super::{Arrival, Arrivals, Timeline};
 
-/// Drawn arrivals within the contract: gaps of at least the minimum (often exactly that, for
-/// density is what hurts), jitter up to the bound, running times up to the wcet.
+/// Random arrivals within the contract: gaps of at least the minimum (often exactly that, because
+/// density is what hurts), jitter up to the bound, execution times up to the wcet.
 #[derive(Clone, Debug)]
 pub struct Drawn<'a, R> {
     tasks: &'a [Task],
@@ -18,7 +18,7 @@ pub struct Drawn<'a, R> {
 }
 
 impl<'a, R: Rng> Drawn<'a, R> {
-    /// Every draw comes from `rng`, so its seed replays the run.
+    /// Makes arrivals of `tasks`. Every draw comes from `rng`, so its seed replays the run.
     pub fn new(tasks: &'a [Task], mut rng: R) -> Self {
         let timelines = tasks
             .iter()

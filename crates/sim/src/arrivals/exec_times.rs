@@ -1,14 +1,14 @@
-//! Running times drawn at random, around any arrival pattern.
+//! Draws execution times at random, for any arrival pattern.
 
 use punctual_model::{Instant, Service, Task};
 use rand::{Rng, RngExt};
 
 use super::{Arrival, Arrivals};
 
-/// The arrivals of another pattern, their running times drawn.
+/// The arrivals of another pattern, with drawn execution times.
 ///
-/// A job runs for its whole wcet in two of three draws, else for anything from the least that its
-/// contract allows: every job has a last segment, so it is never shorter than that.
+/// A job runs for its whole wcet in two of three draws. Otherwise it runs for any time from the
+/// least that its contract allows: every job has a last segment, so it is never shorter than that.
 #[derive(Clone, Debug)]
 pub struct DrawnTimes<'a, A, R> {
     tasks: &'a [Task],
@@ -17,7 +17,7 @@ pub struct DrawnTimes<'a, A, R> {
 }
 
 impl<'a, A: Arrivals, R: Rng> DrawnTimes<'a, A, R> {
-    /// `arrivals` of `tasks`, with running times out of `rng`.
+    /// Wraps the `arrivals` of `tasks`, with execution times drawn from `rng`.
     pub fn new(tasks: &'a [Task], arrivals: A, rng: R) -> Self {
         Self { tasks, arrivals, rng }
     }
@@ -31,7 +31,7 @@ impl<A: Arrivals, R: Rng> Arrivals for DrawnTimes<'_, A, R> {
     }
 }
 
-/// The arrivals of another pattern, of which some jobs of high criticality need their `wcet_high`.
+/// The arrivals of another pattern, with some jobs of high criticality that need their `wcet_high`.
 #[derive(Clone, Debug)]
 pub struct HighTimes<'a, A, R> {
     tasks: &'a [Task],
@@ -41,7 +41,8 @@ pub struct HighTimes<'a, A, R> {
 }
 
 impl<'a, A: Arrivals, R: Rng> HighTimes<'a, A, R> {
-    /// Wraps `arrivals` of `tasks`. One of `one_in` jobs needs more, drawn from `rng`; none for zero.
+    /// Wraps the `arrivals` of `tasks`. One in `one_in` jobs needs more, drawn from `rng`; none if
+    /// it is zero.
     pub fn new(tasks: &'a [Task], arrivals: A, one_in: u32, rng: R) -> Self {
         Self { tasks, arrivals, one_in, rng }
     }

@@ -1,4 +1,4 @@
-//! Arrivals out of a list, and into one.
+//! Replays arrivals from a list, and records them into one.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,8 +13,8 @@ pub struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    /// `lists[i]` holds the jobs of task `i` in the order of their releases. A task beyond the
-    /// lists has no jobs.
+    /// Takes the jobs of task `i` from `lists[i]`, in the order of their releases. A task without a
+    /// list has no jobs.
     pub fn new(lists: &'a [Vec<Arrival>]) -> Self {
         Self { lists, given: vec![0; lists.len()] }
     }
@@ -29,7 +29,7 @@ impl Arrivals for Listed<'_> {
     }
 }
 
-/// Another pattern, with a list of what it gave: the run can be replayed by [`Listed`].
+/// Another pattern, with a record of its arrivals. [`Listed`] can replay the run.
 #[derive(Clone, Debug)]
 pub struct Recorded<A> {
     arrivals: A,
@@ -37,12 +37,12 @@ pub struct Recorded<A> {
 }
 
 impl<A: Arrivals> Recorded<A> {
-    /// `arrivals` of `tasks` tasks.
+    /// Wraps the `arrivals` of `tasks` tasks.
     pub fn new(tasks: usize, arrivals: A) -> Self {
         Self { arrivals, lists: vec![Vec::new(); tasks] }
     }
 
-    /// What it gave, task by task. Runs ask for one job more than they use.
+    /// Returns the recorded arrivals, task by task. A run requests one job more than it uses.
     pub fn into_lists(self) -> Vec<Vec<Arrival>> {
         self.lists
     }

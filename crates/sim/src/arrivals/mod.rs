@@ -1,15 +1,15 @@
-//! Arrival patterns: when each job is released and how long it runs.
+//! Defines arrival patterns: when each job is released and how long it runs.
 //!
-//! | pattern | when jobs come |
+//! | pattern | arrivals |
 //! |---|---|
 //! | [`Periodic`] | from given phases on, as densely as allowed |
-//! | [`Drawn`] | anyhow: gaps, jitter and running times drawn |
+//! | [`Drawn`] | at random: gaps, jitter and execution times are drawn |
 //! | [`Bursty`] | piled up by the jitter, then dense, then a pause |
 //! | [`Adversarial`] | all at once, 1 ns after the longest quantum of a chosen task began |
-//! | [`Listed`] | as listed: what a witness is |
+//! | [`Listed`] | from a list, as in a witness |
 //!
 //! All but the last stay within the contract. Jobs run for their wcet, except in [`Drawn`], in a
-//! list, and under [`DrawnTimes`] and [`HighTimes`], which are put around any of them.
+//! list, and under [`DrawnTimes`] and [`HighTimes`], which wrap any other pattern.
 
 mod adversarial;
 mod bursty;
@@ -29,27 +29,27 @@ pub use exec_times::{DrawnTimes, HighTimes};
 pub use listed::{Listed, Recorded};
 pub use periodic::Periodic;
 
-/// One job to come.
+/// A future job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its nominal release, from which its deadline counts.
+    /// The nominal release, from which the deadline counts.
     pub release: Instant,
-    /// When the scheduler learns of it: up to the release jitter later.
+    /// The instant at which the scheduler learns of it, up to the release jitter later.
     pub known: Instant,
-    /// How long it runs: more than zero. A job that runs for less than its wcet still ends with
+    /// The execution time, more than zero. A job that runs for less than its wcet still ends with
     /// its task's last segment, cut to the job.
     pub exec_time: Service,
 }
 
 impl Arrival {
-    /// What comes when nothing more comes.
+    /// The arrival that stands for the end of the arrivals.
     pub(crate) const NEVER: Self =
         Self { release: Instant::MAX, known: Instant::MAX, exec_time: Service::ZERO };
 }
 
-/// Gives each task's jobs one after the other, in the order of their releases.
+/// A source of each task's jobs, in the order of their releases.
 pub trait Arrivals {
-    /// The next job of `task`. Never known before the one given before it.
+    /// Returns the next job of `task`. It is never known before the previous one.
     fn next(&mut self, task: u32) -> Arrival;
 }
 
@@ -65,7 +65,7 @@ impl<A: Arrivals + ?Sized> Arrivals for Box<A> {
     }
 }
 
-/// Releases at most as dense as the contract allows.
+/// A task's releases at the greatest density that the contract allows.
 #[derive(Clone, Debug)]
 struct Timeline {
     next: Instant,

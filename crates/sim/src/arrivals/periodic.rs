@@ -1,4 +1,4 @@
-//! Strictly periodic arrivals.
+//! Generates strictly periodic arrivals.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,8 +7,9 @@ use punctual_model::{Duration, Instant, Task};
 
 use super::{Arrival, Arrivals, Timeline};
 
-/// Every task from its phase on, strictly periodic, each job running for its wcet. The first job's
-/// jitter is the largest, all others' zero: with phases of zero that is the critical instant.
+/// Strictly periodic releases of every task from its phase on. Each job runs for its wcet. The
+/// jitter of the first job is the largest, that of all others zero; with phases of zero this is the
+/// critical instant.
 #[derive(Clone, Debug)]
 pub struct Periodic<'a> {
     tasks: &'a [Task],
@@ -17,7 +18,7 @@ pub struct Periodic<'a> {
 }
 
 impl<'a> Periodic<'a> {
-    /// Task `i` becomes known to the scheduler for the first time at `phases[i]`.
+    /// Makes arrivals of which task `i` first becomes known to the scheduler at `phases[i]`.
     ///
     /// Its release lies its jitter earlier, or at the origin of time if that is later.
     pub fn new(tasks: &'a [Task], phases: &[Duration]) -> Self {

@@ -27,7 +27,7 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Task> {
         .collect()
 }
 
-/// The first jobs of each task keep its contract.
+/// Checks that the first jobs of each task keep its contract.
 fn keeps_the_contract(tasks: &[Task], arrivals: &mut dyn Arrivals) {
     for (task, contract) in (0..).zip(tasks) {
         let mut before: Option<Arrival> = None;
@@ -71,7 +71,7 @@ fn every_pattern_keeps_the_contract() {
 
 #[test]
 fn a_burst_piles_up_what_the_jitter_allows() {
-    // Jitter of two and a half periods: three releases become known at once.
+    // With jitter of two and a half periods, three releases become known at once.
     let tasks = [task(10, 1, 25, 0, 0)];
     let mut bursty = Bursty::new(&tasks, ChaCha8Rng::seed_from_u64(1));
     let jobs: Vec<Arrival> = (0..40).map(|_| bursty.next(0)).collect();

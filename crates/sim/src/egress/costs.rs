@@ -1,13 +1,13 @@
-//! What a step of a sender takes.
+//! Models the time that a sender's steps take.
 
 use alloc::boxed::Box;
 
 use punctual_model::Service;
 use rand::{Rng, RngExt};
 
-/// What a step really takes.
+/// The actual duration of steps.
 pub trait Costs {
-    /// The time of a step that takes at most `worst`.
+    /// Returns the time of a step that takes at most `worst`.
     fn of(&mut self, worst: Service) -> Service;
 }
 
@@ -17,7 +17,7 @@ impl<C: Costs + ?Sized> Costs for Box<C> {
     }
 }
 
-/// Every step takes its worst.
+/// Every step takes its worst-case time.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact;
 
@@ -27,12 +27,13 @@ impl Costs for Exact {
     }
 }
 
-/// Steps take between `least_percent` of their worst and their worst, evenly drawn.
+/// Each step takes a uniformly drawn time between `least_percent` of its worst case and its worst
+/// case.
 #[derive(Clone, Debug)]
 pub struct Drawn<R> {
-    /// At most 100.
+    /// The least time in percent of the worst case, at most 100.
     pub least_percent: u64,
-    /// Draws.
+    /// The source of the draws.
     pub rng: R,
 }
 

@@ -1,10 +1,12 @@
-//! The egress scheduler of a channel server in virtual time: the very [`EgressScheduler`] that runs live, turned by one thread.
+//! Simulates the egress scheduler of a channel server: the same [`EgressScheduler`] that runs live,
+//! driven by one thread.
 //!
 //! # The model
-//! The thread sleeps until the scheduler has something for it, or until a message comes while it does not rest. It
-//! wakes up late, hands the packets of a block over one after the other, and has its processor before everything below:
-//! to that, a [`Server`] is a [`Processor`] itself. The link takes packets in the order in which they were handed over.
-//! Bells wake the thread no more often than the pace.
+//! The thread sleeps until the scheduler has something for it, or until a message comes while its
+//! pacing interval is over. It wakes up late, hands over the packets of a block one after the
+//! other, and goes before everything below it on its processor. For the work below, a [`Server`] is
+//! itself a [`Processor`]. The link takes packets in the order in which they are handed over.
+//! Doorbells wake the thread no more often than the pace.
 
 mod costs;
 pub mod sink;
@@ -25,35 +27,36 @@ pub use costs::{Costs, Drawn, Exact};
 use sink::{NotAccepted, Sink};
 use sources::{Backlog, Message};
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The link, as the scheduler reckons it but for the processor's time.
+    /// The link as the scheduler models it, without the processor time.
     pub link: Link,
-    /// How messages are cut.
+    /// The packetisation of messages.
     pub cut: Packetisation,
-    /// The processor's time for a packet, at most.
+    /// The worst-case processor time for a packet.
     pub per_packet: Service,
-    /// The least time from one packet to the next; zero: the link's.
+    /// The least time from one packet to the next, or zero for the link's.
     pub pace: Duration,
-    /// How late the thread wakes up each time, at most.
+    /// The greatest lateness of the thread's wake-ups.
     pub wakes_within: Duration,
     /// The channels.
     pub channels: &'a [Channel],
-    /// How each of them is held to its word; those without an entry as is usual.
+    /// The policing of each channel. Channels without an entry use the default.
     pub held: &'a [Held],
-    /// Messages of one channel that have come and not left, at most; what is beyond is refused.
+    /// The most messages of one channel that have come and not left. Further ones are refused.
     pub room: u32,
-    /// What is sent without a promise, one message of each at a time.
+    /// The best-effort senders, each with one message at a time.
     pub backlogs: &'a [Backlog],
 }
 
-/// How a channel is held to its word.
+/// The policing of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// What becomes of early messages.
+    /// The treatment of early messages.
     pub too_early: TooEarly,
-    /// Which messages are early. The first control interval of credits begins with the run.
+    /// The rule that says which messages are early. The first control interval of credits begins
+    /// with the run.
     pub policing: Policing,
 }
 
@@ -71,7 +74,7 @@ struct Inside {
 struct Making {
     sender: usize,
     bytes_left: u32,
-    /// Of the packet in work.
+    /// The work left on the current packet.
     work_left: Duration,
 }
 
@@ -85,25 +88,27 @@ pub struct Server<'a, P, S, C, K> {
     scheduler: EgressScheduler,
     /// The next message of each source.
     coming: BinaryHeap<Reverse<(Instant, usize, u32)>>,
-    /// Channels whose sources had none when they were asked.
+    /// Channels whose sources had no message at the last request.
     dry: Vec<usize>,
-    /// Messages of each channel that came and were not offered.
+    /// The messages of each channel that came and were not yet offered.
     queues: Vec<VecDeque<(Instant, u32)>>,
-    /// Of channels, then of best effort.
+    /// The message that the scheduler has of each sender: channels first, then best effort.
     inside: Vec<Option<Inside>>,
-    /// When each sender of best effort brings its next message; never while it has one inside.
+    /// The instant of the next message of each best-effort sender, or never while the scheduler has
+    /// one of it.
     refills: Vec<Instant>,
     now: Instant,
-    /// What the processor said last.
+    /// The last answer of the processor.
     stretch: Stretch,
     making: Option<Making>,
-    /// When the thread looks, if it is not making anything.
+    /// The next instant at which the thread looks for work, unless it is handing over a block.
     wake: Instant,
-    /// Until then no bell wakes it.
+    /// The instant until which doorbells do not wake it.
     deaf_until: Instant,
-    /// When the last packet handed over has left.
+    /// The instant at which the last packet handed over has left.
     link_free: Instant,
-    /// So much later than reckoned the link can be: by what was handed over late, and is made up for.
+    /// The greatest lag of the link behind the scheduler's model. It comes from packets handed over
+    /// late, and is caught up on.
     made_up: Duration,
 }
 
@@ -114,9 +119,9 @@ where
     C: Costs,
     K: Sink,
 {
-    /// Makes a server at rest on `processor`; `sources` has one for each channel, in the same order. One that has no
-    /// message is asked again whenever somebody asks for what is left of the processor: then it may have one that comes
-    /// at that instant ([`crate::streams`]).
+    /// Makes an idle server on `processor`. `sources` has one for each channel, in the same order.
+    /// A source without a message is asked again whenever the remaining processor time is
+    /// requested, because it may then have one that comes at that instant ([`crate::streams`]).
     ///
     /// # Panics
     /// If there are not as many sources as channels.
@@ -154,8 +159,8 @@ where
         server
     }
 
-    /// Runs until `until`, or until the sources of all channels have ended and their messages have left; returns how
-    /// many had not.
+    /// Runs until `until`, or until the sources of all channels have ended and their messages have
+    /// left. Returns the number of messages that have not left.
     pub fn finish(&mut self, until: Instant) -> u64 {
         loop {
             let left = self.left();
@@ -187,14 +192,14 @@ where
         }
     }
 
-    /// Messages of channels that have come and not left.
+    /// Returns the number of messages of channels that have come and not left.
     fn left(&self) -> u64 {
         let inside = self.inside[..self.queues.len()].iter().flatten().count();
         let queued: usize = self.queues.iter().map(VecDeque::len).sum();
         (inside + queued) as u64
     }
 
-    /// Whether the thread wants the processor.
+    /// Returns whether the thread wants the processor.
     fn is_awake(&self) -> bool {
         self.making.is_some() || self.wake <= self.now
     }
@@ -225,7 +230,7 @@ where
             }
         }
         self.now = next;
-        // What ends comes before what comes.
+        // What ends is handled before what comes.
         if self.making.is_some_and(|making| making.work_left.is_zero()) {
             self.handed_over();
         }
@@ -238,7 +243,7 @@ where
         }
     }
 
-    /// Asks the source of `channel` for its next message; whether it has one.
+    /// Asks the source of `channel` for its next message, and returns whether it has one.
     fn expect_from(&mut self, channel: usize) -> bool {
         let message = self.sources[channel].next();
         let coming =
@@ -282,7 +287,7 @@ where
         }
     }
 
-    /// The bell wakes a thread that sleeps.
+    /// Rings the doorbell, which wakes a sleeping thread.
     fn ring(&mut self) {
         let hears = self.now.max(self.deaf_until);
         if hears < self.wake {
@@ -296,7 +301,7 @@ where
         self.costs.of(worst).at_full_speed()
     }
 
-    /// The thread looks at all rings and does what is next.
+    /// Looks at all rings and does the next step.
     fn look(&mut self) {
         self.deaf_until = self.now.saturating_add(self.setup.pace);
         for channel in 0..self.queues.len() {
@@ -334,7 +339,7 @@ where
         self.costs.of(self.setup.per_packet).at_full_speed()
     }
 
-    /// A packet is on its way: the next one of the block, or what is next.
+    /// Completes a packet, and goes on with the next one of the block or the next step.
     fn handed_over(&mut self) {
         let Some(making) = self.making.take() else { return };
         let bytes = making.bytes_left.min(self.setup.cut.packet_bytes());
@@ -371,7 +376,7 @@ where
     }
 }
 
-/// What the thread leaves of its processor.
+/// The processor time that the thread leaves.
 impl<P, S, C, K> Processor for Server<'_, P, S, C, K>
 where
     P: Processor,

@@ -1,70 +1,72 @@
-//! What comes out of a simulated sender.
+//! Receives the output of a simulated sender.
 
 use alloc::vec::Vec;
 
 use punctual_model::channel::Channel;
 use punctual_model::{Duration, Instant};
 
-/// A message of a channel has left.
+/// A message of a channel that has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The channel's place in the order given.
+    /// The index of the channel in the given order.
     pub channel: usize,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u32,
-    /// When it came from its source.
+    /// The instant at which it came from its source.
     pub came: Instant,
-    /// Its logical arrival: the bound counts from here.
+    /// The logical arrival, from which the delay bound counts.
     pub logical: Instant,
-    /// When its last packet had left.
+    /// The instant at which its last packet had left.
     pub left: Instant,
-    /// Whether its source had kept its word.
+    /// Whether it conformed to the channel's contract.
     pub conforming: bool,
 }
 
 impl Sent {
-    /// From the logical arrival on.
+    /// Returns the delay from the logical arrival.
     pub fn delay(&self) -> Duration {
         self.left.saturating_since(self.logical)
     }
 }
 
-/// Who has the processor.
+/// The sender that has the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupant {
-    /// Packets of channels.
+    /// Channels, sending packets.
     Channels,
-    /// Packets of what is promised nothing.
+    /// Best-effort senders, sending packets.
     BestEffort,
 }
 
-/// Why a message was not let in.
+/// The reason why a message was refused.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAccepted {
-    /// Larger or smaller than declared: the promises of others rest on both.
+    /// Its size is not the declared one. The promises to other channels rest on both limits of the
+    /// size.
     WrongSize {
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: u32,
     },
     /// As many messages as there is room for have not left yet.
     NoRoom {
-        /// Messages there is room for.
+        /// The number of messages for which there is room.
         room: u32,
     },
-    /// It came before its time, and its channel loses such messages.
+    /// It came too early, and its channel drops such messages.
     TooEarly,
 }
 
-/// Takes what happens, as it happens.
+/// A receiver of the events, as they happen.
 pub trait Sink {
-    /// The processor was `by`'s in `[from, to)`. One stretch may come in several parts, in order.
+    /// Records that `by` had the processor in `[from, to)`. One stretch may come in several parts,
+    /// in order.
     fn occupied(&mut self, by: Occupant, from: Instant, to: Instant) {
         let _ = (by, from, to);
     }
-    /// A message of a channel has left.
+    /// Records that a message of a channel has left.
     fn sent(&mut self, message: Sent);
-    /// A message that came at `at` was not let in.
+    /// Records that a message that came at `at` was refused.
     fn refused(&mut self, channel: usize, at: Instant, why: NotAccepted);
 }
 
@@ -82,34 +84,34 @@ impl<K: Sink> Sink for &mut K {
     }
 }
 
-/// A sink that counts, and keeps the longest delay of each channel.
+/// A sink that counts messages and keeps the longest delay of each channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// By channel, in the order given.
+    /// The delays by channel, in the given order.
     pub channels: Vec<ChannelDelays>,
 }
 
-/// What [`Delays`] keeps of one channel.
+/// The counts and the longest delay of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelDelays {
-    /// The delay bound asked for.
+    /// The requested delay bound.
     pub delay_bound: Duration,
     /// Messages that left.
     pub sent: u64,
-    /// Those that took longer than the bound.
+    /// Messages that left with a delay above the bound.
     pub late: u64,
-    /// The longest from logical arrival to the last packet's end.
+    /// The longest time from the logical arrival to the end of the last packet.
     pub longest: Duration,
-    /// Messages that left and came faster than declared.
+    /// Messages that left although they came faster than declared.
     pub not_conforming: u64,
-    /// Messages not let in, but for those that were lost because they came faster than declared.
+    /// Messages that were refused, except those that were dropped because they came too early.
     pub refused: u64,
-    /// Those.
+    /// Messages that were dropped because they came faster than declared.
     pub too_early: u64,
 }
 
 impl Delays {
-    /// Nothing seen of `channels` yet.
+    /// Makes empty counts for `channels`.
     pub fn new(channels: &[Channel]) -> Self {
         let channel = |channel: &Channel| ChannelDelays {
             delay_bound: channel.delay_bound(),

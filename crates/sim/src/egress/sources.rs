@@ -1,20 +1,21 @@
-//! Who sends what and when.
+//! Provides the sources of messages.
 
 use punctual_model::channel::{LinearBounded, Sensitivity};
 use punctual_model::{Duration, Instant};
 use rand::{Rng, RngExt};
 
-/// A message comes from its source.
+/// A message that comes from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// When; an instant before that of the message before counts as that one.
+    /// The instant at which it comes. An instant before that of the previous message counts as that
+    /// one.
     pub at: Instant,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u32,
 }
 
-/// One message of `bytes` at `first` and after every `period`. With a period below what is declared,
-/// a source that does not keep its word.
+/// Sends one message of `bytes` at `first` and after every `period`. With a period below the
+/// declared one, the source violates its contract.
 pub fn periodic(first: Instant, period: Duration, bytes: u32) -> impl Iterator<Item = Message> {
     let mut next = first;
     core::iter::from_fn(move || {
@@ -24,8 +25,8 @@ pub fn periodic(first: Instant, period: Duration, bytes: u32) -> impl Iterator<I
     })
 }
 
-/// All that `traffic` allows as soon as it allows it: the whole burst at `first`, then one message
-/// after every `I_min`; all of the largest size.
+/// Sends all that `traffic` allows as soon as it allows it: the whole burst at `first`, then one
+/// message after every `I_min`, all of the largest size.
 pub fn greedy(traffic: LinearBounded, first: Instant) -> impl Iterator<Item = Message> {
     let bytes = traffic.max_message();
     let burst = core::iter::repeat_n(Message { at: first, bytes }, traffic.max_burst() as usize);
@@ -33,8 +34,9 @@ pub fn greedy(traffic: LinearBounded, first: Instant) -> impl Iterator<Item = Me
     burst.chain(periodic(first.saturating_add(spacing), spacing, bytes))
 }
 
-/// All that credits allow: those of an interval at `first`, of the next as late as they allow it, and of all others as early,
-/// so that twice those of an interval come at once; all of the largest size. The first interval begins at the beginning
+/// Sends all that credits allow: those of one interval at `first`, those of the next as late as
+/// allowed, and those of all later intervals as early as allowed. Twice the credits of an interval
+/// thus come at once. All messages have the largest size. The first interval begins at the origin
 /// of time.
 pub fn credited(
     traffic: LinearBounded,
@@ -56,8 +58,8 @@ pub fn credited(
     (0..).map(move |index: u64| Message { at: at(index / messages), bytes })
 }
 
-/// Conforming messages of drawn sizes at drawn instants from `first` on: some as early as `traffic`
-/// allows, some up to a spacing later.
+/// Sends conforming messages of drawn sizes at drawn instants from `first` on. Some come as early
+/// as `traffic` allows, some up to a spacing later.
 pub fn drawn<R: Rng>(
     traffic: LinearBounded,
     first: Instant,
@@ -74,7 +76,7 @@ pub fn drawn<R: Rng>(
         };
         let message = Message { at, bytes };
         logical = logical.max(at).saturating_add(spacing);
-        // The next may come before its logical arrival by so much.
+        // The next may come this much before its logical arrival.
         let earliest =
             Instant::from_nanos(logical.as_nanos().saturating_sub(most_early.as_nanos()));
         at = at.max(earliest);
@@ -86,13 +88,13 @@ pub fn drawn<R: Rng>(
     })
 }
 
-/// A best-effort sender, one message at a time.
+/// A best-effort sender, with one message at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// The size of its messages, at least 1.
+    /// The size of its messages in bytes, at least 1.
     pub bytes: u32,
-    /// When the first comes.
+    /// The instant of its first message.
     pub first: Instant,
-    /// After the last packet of one is made, until the next comes.
+    /// The time from the last packet of a message to the next message.
     pub pause: Duration,
 }

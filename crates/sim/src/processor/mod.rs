@@ -1,20 +1,21 @@
-//! The processor under the tasks: the whole of one, or what a reservation, a timetable, other
-//! reservations or a hypervisor leave of it.
+//! Models the processor under the tasks: a whole one, or what a reservation, a timetable, other
+//! reservations or a hypervisor leave of one.
 //!
 //! | processor | when the tasks have it |
 //! |---|---|
 //! | [`Whole`] | always |
 //! | [`Periods`] | X somewhere in every period Y: early, late, or early once and then late |
 //! | [`Servers`] | inside one of several reservations, or below all of them |
-//! | [`Stolen`] | as another of these, but for what a hypervisor takes |
+//! | [`Stolen`] | as another of these, except for what a hypervisor takes |
 //! | [`Tabled`] | as another of these, in the slots of one owner of a timetable or between all slots |
-//! | [`Received`] | as another of these, while a thread has no message to take in |
+//! | [`Received`] | as another of these, while a thread has no message to receive |
 //! | [`crate::tasks::Below`] | as another of these, while other tasks have no job |
-//! | [`Taken`] | but for stretches that were found beforehand |
+//! | [`Taken`] | except in given stretches |
 //!
-//! A stretch without the processor is no event of a job: to the job its processor stands still.
-//! Nothing starts or resumes in it; a quantum goes on after it. Where it is away because of [`Tabled`] or
-//! [`crate::tasks::Below`], the job gives way and resumes, and pays a switch for that.
+//! A stretch without the processor is no event of a job: the job sees its processor stand still.
+//! Nothing starts or resumes in it, and a quantum continues after it. If the processor is away
+//! because of [`Tabled`] or [`crate::tasks::Below`], the job gives way and resumes, and is charged
+//! a switch for that.
 
 mod periods;
 mod received;
@@ -32,27 +33,28 @@ pub use stolen::{Stolen, Theft};
 pub use tabled::{Part, Tabled};
 pub use taken::Taken;
 
-/// Whether the tasks have the processor, and for how long that surely stays so.
+/// Whether the tasks have the processor, and how long that certainly holds.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Whether they have it.
     pub served: bool,
-    /// When to ask again: later than the instant asked about.
+    /// The instant at which to ask again, later than the instant of the call.
     pub until: Instant,
 }
 
 /// A processor in virtual time.
 pub trait Processor {
-    /// Whether it is always there: known at compile time, so that the plain case costs nothing.
+    /// Whether the processor is always available, known at compile time so that the plain case
+    /// costs nothing.
     const WHOLE: bool;
 
-    /// Time has come to `now`, at or after the instant asked about last; whether any job was there
-    /// to run since then is what was said last. From `now` on, `wanted` says it.
+    /// Advances to `now`, which is not before the previous call. The previous `wanted` says whether
+    /// any job could run since then; this `wanted` holds from `now` on.
     fn at(&mut self, now: Instant, wanted: bool) -> Stretch;
 
-    /// Whether it is away because something above runs, which a job is then told as giving way, and pays the
-    /// switch back from. By default it just stands still.
+    /// Returns whether the processor is away because something above runs. A job is then recorded
+    /// as giving way, and is charged the switch back. By default the processor just stands still.
     fn preempts(&self) -> bool {
         false
     }
@@ -70,7 +72,7 @@ impl<P: Processor> Processor for &mut P {
     }
 }
 
-/// All of a processor.
+/// A whole processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole;
 

@@ -1,22 +1,22 @@
-//! X in every period of Y, whoever wants it.
+//! Provides X in every period of Y, wanted or not.
 
 use punctual_model::{Duration, Instant, Reservation};
 
 use super::{Processor, Stretch};
 
-/// Where in its period a budget lies.
+/// The place of the budget in its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At its start.
+    /// At the start.
     Early,
-    /// At its end.
+    /// At the end.
     Late,
-    /// At the start of the first period and at the end of all others: the longest stretch without
-    /// service, `2(Y − X)`, begins when the first budget ends (Shin & Lee, RTSS 2003, §3).
+    /// At the start of the first period and at the end of all others. The longest stretch without
+    /// service, `2(Y − X)`, then begins when the first budget ends (Shin & Lee, RTSS 2003, §3).
     EarlyThenLate,
 }
 
-/// A reservation whose periods follow each other from an origin on. What is not used is lost.
+/// A reservation with consecutive periods from an origin on. Unused budget is lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Periods {
     reservation: Reservation,
@@ -25,7 +25,8 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// `reservation`, its first period beginning at `origin`, before which there is no service.
+    /// Makes a processor of `reservation`. Its first period begins at `origin`, and there is no
+    /// service before.
     pub fn new(reservation: Reservation, origin: Instant, place: Place) -> Self {
         Self { reservation, origin, place }
     }
@@ -82,7 +83,7 @@ mod tests {
             let seen: Vec<u64> =
                 (0..29).filter(|now| periods.at(ns(*now), true).served).map(|at| at - 5).collect();
             assert_eq!(seen, served, "{place:?}");
-            // Asked only when told to, it says the same.
+            // Calls at only the returned instants give the same answers.
             let mut now = ns(0);
             while now < ns(29) {
                 let stretch = periods.at(now, true);

@@ -1,4 +1,4 @@
-//! What a thread leaves that takes in messages as they come.
+//! Models the processor time that a thread leaves while it receives messages.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -12,33 +12,35 @@ use super::{Processor, Stretch};
 /// A message for the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// When it comes; an instant before that of the message before counts as that one.
+    /// The instant at which it comes. An instant before that of the previous message counts as that
+    /// one.
     pub at: Instant,
-    /// Datagrams that it is cut into, at least one; all come at once.
+    /// The number of its datagrams, at least one. All come at once.
     pub datagrams: u32,
 }
 
-/// What was seen of the messages of one source.
+/// The counts of the messages of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taking {
     /// Messages that came.
     pub came: u64,
-    /// Those that were taken in.
+    /// Messages that were received.
     pub taken: u64,
-    /// Those that were read and discarded, because they broke the contract.
+    /// Messages that were read and discarded, because they broke the contract.
     pub non_conforming: u64,
-    /// Those for which the socket had no room, or not for all of it.
+    /// Messages for which the socket did not have enough room.
     pub dropped: u64,
-    /// The longest time from coming to being taken in.
+    /// The longest time from the arrival of a message to its receipt.
     pub longest: Duration,
 }
 
-/// Another processor, but for what a thread takes of it that receives messages.
+/// The rest of another processor, after a thread that receives messages took its part.
 ///
-/// The thread is that of the channel server: the same [`Order`] says whose turn it is, and the same [`Police`] which
-/// messages conform. Each channel has a socket that keeps as many datagrams as there; each datagram takes the same time,
-/// after which it is judged. A turn may be interrupted by what is above the thread, and not by another turn. A client
-/// takes at once what it is handed.
+/// The thread is that of the channel server: the same [`Order`] chooses the channel of each turn,
+/// and the same [`Police`] decides which messages conform. Each channel has a socket that keeps as
+/// many datagrams as on a live host. Each datagram takes the same time, after which it is judged.
+/// Work above the thread may interrupt a turn; another turn may not. A client takes a message as
+/// soon as it is delivered.
 pub struct Received<P, S> {
     processor: P,
     per_datagram: Duration,
@@ -47,19 +49,19 @@ pub struct Received<P, S> {
     /// The next message of each channel.
     coming: BinaryHeap<Reverse<(Instant, u32, u32)>>,
     turn: Option<Turn>,
-    /// When the order is asked again, if no turn is on.
+    /// The instant at which the order is consulted again, unless a turn is in progress.
     due: Instant,
     now: Instant,
-    /// What the processor said last.
+    /// The last answer of the processor.
     stretch: Stretch,
 }
 
 struct Channel<S> {
     messages: S,
     police: Police,
-    /// Whether its messages are policed by the datagram too.
+    /// Whether its messages are also policed by the datagram.
     in_fragments: bool,
-    /// Datagrams that the socket keeps, and those in it.
+    /// The number of datagrams that fit into the socket, and the number in it.
     room: u64,
     kept: u64,
     socket: VecDeque<Waiting>,
@@ -70,28 +72,29 @@ struct Channel<S> {
 #[derive(Clone, Copy)]
 struct Waiting {
     came: Instant,
-    /// Datagrams that were not read.
+    /// The datagrams that have not been read.
     left: u32,
-    /// None was dropped.
+    /// Whether none of its datagrams was dropped.
     whole: bool,
-    /// None that was read broke the contract.
+    /// Whether none of the datagrams read so far broke the contract.
     conforms: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Turn {
     of: u32,
-    /// Datagrams that may be read yet, and those that were.
+    /// The most datagrams that this turn may read, and the number it has read.
     most: u32,
     read: u32,
     shared: bool,
-    /// What the datagram takes that is being read.
+    /// The work left on the current datagram.
     work_left: Duration,
 }
 
 impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
-    /// Takes in on `processor` what comes for channels with these terms, each datagram in `per_datagram`. Those without a
-    /// deadline have `best_effort` together; `None`: all that the others leave.
+    /// Receives the messages of channels with these terms on `processor`, each datagram in
+    /// `per_datagram`. Channels without a deadline share `best_effort`, or, if it is `None`, all
+    /// that the others leave.
     pub fn new(
         processor: P,
         per_datagram: Service,
@@ -123,8 +126,8 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
         thread
     }
 
-    /// Runs until `until`, or until the sources have ended and all their messages are read; returns what was seen of
-    /// each.
+    /// Runs until `until`, or until the sources have ended and all their messages are read. Returns
+    /// the counts of each.
     pub fn finish(&mut self, until: Instant) -> Vec<Taking> {
         while self.next() < until {
             self.step();
@@ -132,12 +135,12 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
         self.channels.iter().map(|channel| channel.seen).collect()
     }
 
-    /// Whether the thread wants the processor.
+    /// Returns whether the thread wants the processor.
     fn is_awake(&self) -> bool {
         self.turn.is_some() || self.due <= self.now
     }
 
-    /// Returns when something happens next, if it does.
+    /// Returns when something happens next, if anything does.
     fn next(&self) -> Instant {
         let coming = self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at);
         let own = match self.turn {
@@ -156,7 +159,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
             turn.work_left = turn.work_left.saturating_sub(passed);
         }
         self.now = next;
-        // What ends comes before what comes.
+        // What ends is handled before what comes.
         if let Some(turn) = self.turn.take_if(|turn| turn.work_left.is_zero()) {
             self.turn = self.go_on(turn);
         }
@@ -180,7 +183,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
         };
     }
 
-    /// A datagram is read: what is left of the turn, if anything.
+    /// Reads a datagram, and returns the rest of the turn, if any.
     fn go_on(&mut self, turn: Turn) -> Option<Turn> {
         let channel = &mut self.channels[turn.of as usize];
         let came = channel.read(self.now);
@@ -192,7 +195,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
             self.order.used(turn.read);
         }
         if channel.kept > 0 {
-            // What is behind it came no sooner.
+            // The messages behind it came no sooner.
             self.order.add(turn.of, channel.police.urgency(self.now, came));
         }
         self.due = self.now;
@@ -223,7 +226,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
 }
 
 impl<S> Channel<S> {
-    /// A message comes to the socket.
+    /// Puts a message into the socket.
     fn comes(&mut self, came: Instant, datagrams: u32) {
         self.seen.came += 1;
         let fit = u64::from(datagrams).min(self.room - self.kept) as u32;
@@ -236,7 +239,7 @@ impl<S> Channel<S> {
         self.socket.push_back(Waiting { came, left: fit, whole, conforms: true });
     }
 
-    /// Reads the datagram that came first, and returns when it came.
+    /// Reads the oldest datagram, and returns when it came.
     fn read(&mut self, now: Instant) -> Instant {
         let Some(message) = self.socket.front_mut() else { return now };
         let came = message.came;
@@ -332,14 +335,15 @@ mod tests {
 
     #[test]
     fn what_breaks_the_contract_is_discarded_and_waits_behind_the_others() {
-        // One each 100 µs, and two at once: of five at once three are too many.
+        // One message each 100 µs, and two at once, are allowed: of five at once, three are too
+        // many.
         let hostile = (terms(100, 2, Some(0)), messages(&[0, 0, 0, 0, 0, 1, 2]));
         let honest = (terms(100, 1, Some(50)), messages(&[16]));
         let seen = received(None, vec![hostile, honest]).finish(at(1_000));
         let hostile =
             Taking { came: 7, taken: 2, non_conforming: 5, longest: MICRO * 6, dropped: 0 };
         assert_eq!(seen[0], hostile);
-        // The hostile one's turn is on when it comes.
+        // It comes during the hostile channel's turn.
         assert_eq!((seen[1].taken, seen[1].longest), (1, MICRO * 8));
     }
 
@@ -357,7 +361,7 @@ mod tests {
             busy += if stretch.served { Duration::ZERO } else { until - now };
             now = until;
         }
-        // Ten of the share, and a turn of sixteen while it still had a deadline.
+        // Ten datagrams of the share, and a turn of sixteen while it still had a deadline.
         assert!(busy <= MICRO * 3 * 27, "{busy}");
         let seen = left.finish(at(100_000))[0];
         assert_eq!((seen.came, seen.taken), (1_000, 1));

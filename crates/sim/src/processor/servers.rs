@@ -1,4 +1,5 @@
-//! Several reservations under earliest deadline first, each a hard constant bandwidth server.
+//! Simulates several reservations under earliest deadline first, each a hard constant-bandwidth
+//! server.
 
 use alloc::vec::Vec;
 
@@ -10,26 +11,26 @@ use thiserror::Error;
 use super::{Processor, Stretch};
 use crate::cbs::{Cbs, Charge};
 
-/// What the holder of a reservation other than the tasks' own wants.
+/// The demand of a reservation other than the tasks' own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Always more.
+    /// It always wants more.
     Always,
-    /// Up to three budgets at a time, then nothing for up to two periods; both drawn.
+    /// It wants up to three budgets at a time, then nothing for up to two periods. Both are drawn.
     Drawn,
 }
 
-/// The reservations of one processor, served by earliest deadline first; at equal deadlines the
-/// one listed first. The tasks are inside one of them, or below all.
+/// The reservations of one processor, served by earliest deadline first. At equal deadlines the
+/// first in the list goes first. The tasks are inside one of the reservations, or below all.
 #[derive(Clone, Debug)]
 pub struct Servers<R> {
     servers: Vec<Server>,
-    /// The one the tasks are inside; `None`: they get what all leave.
+    /// The reservation of the tasks. With `None` they get the time that all leave.
     own: Option<usize>,
     rng: R,
-    /// Everything up to here has happened.
+    /// The instant up to which everything has happened.
     now: Instant,
-    /// Who has the processor since then.
+    /// The server that has had the processor since then.
     current: Option<usize>,
 }
 
@@ -40,36 +41,38 @@ struct Server {
     awake: bool,
     throttled: Option<Instant>,
     demand: Demand,
-    /// What a drawn demand still wants, or, asleep, when it wakes.
+    /// The remaining demand of a drawn demand, and the instant at which it wakes if it sleeps.
     wants: Service,
     wakes: Instant,
     reservation: Reservation,
 }
 
-/// Why there is no such processor.
+/// The reason why these reservations are not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ServerError {
-    /// Earliest deadline first does not keep them.
+    /// Earliest deadline first cannot keep the reservations.
     #[error("the reservations need {} of the CPU", percent(*.ppm))]
     Overload {
         /// The sum of the shares, rounded up.
         ppm: u64,
     },
-    /// There is no reservation at the position named.
+    /// There is no reservation at the given position.
     #[error("there is no reservation {own}")]
     NoSuchReservation {
-        /// The position given.
+        /// The given position.
         own: usize,
     },
 }
 
 impl<R: Rng> Servers<R> {
-    /// `reservations` with what their holders want. The tasks are inside the one at position `own`,
-    /// whose demand is theirs; with `None` they are below all. Drawn demands come from `rng`.
+    /// Makes the processor of `reservations` with their demands. The tasks are inside the one at
+    /// position `own`, whose demand is theirs; with `None` they are below all. Drawn demands come
+    /// from `rng`.
     ///
     /// # Errors
-    /// If the reservations take more than the processor, each share rounded up to parts per million;
-    /// for tasks below them, also if they take all of it, so that the tasks might never run.
+    /// If the reservations take more than the processor, each share rounded up to parts per
+    /// million. For tasks below them, also if they take all of it, because the tasks might never
+    /// run.
     pub fn new(
         reservations: &[(Reservation, Demand)],
         own: Option<usize>,
@@ -104,7 +107,7 @@ impl<R: Rng> Servers<R> {
         Ok(Self { servers, own, rng, now: Instant::ZERO, current: None })
     }
 
-    /// Time passes to `to`; nothing happens in between.
+    /// Advances to `to`. Nothing happens in between.
     fn pass(&mut self, to: Instant) {
         let ran = (to - self.now).as_full_service();
         self.now = to;
@@ -123,7 +126,7 @@ impl<R: Rng> Servers<R> {
         }
     }
 
-    /// What is due now: budgets that come back, holders that wake.
+    /// Handles what is due now: replenishments and wake-ups.
     fn happen(&mut self) {
         let now = self.now;
         for (at, server) in self.servers.iter_mut().enumerate() {
@@ -142,7 +145,8 @@ impl<R: Rng> Servers<R> {
         }
     }
 
-    /// Chooses who runs from now on, and says until when that surely stays so.
+    /// Chooses the server that runs from now on, and returns the instant until which that certainly
+    /// holds.
     fn choose(&mut self) -> Instant {
         let runnable = |server: &Server| server.awake && server.throttled.is_none();
         self.current = (0..self.servers.len())
@@ -177,7 +181,7 @@ impl Server {
         if self.throttled.is_some_and(|until| now < until) {
             return;
         }
-        // Its budget came back while nobody wanted it: waking starts afresh.
+        // Its budget was replenished while it had no demand, so waking starts a new period.
         self.throttled = None;
         self.cbs.wake(now);
     }
@@ -187,7 +191,7 @@ impl<R: Rng> Processor for Servers<R> {
     const WHOLE: bool = false;
 
     fn at(&mut self, now: Instant, wanted: bool) -> Stretch {
-        // Everything before `now`, with the tasks as they were.
+        // Everything before `now` happens first, with the previous demand of the tasks.
         loop {
             self.happen();
             let until = self.choose();
@@ -225,7 +229,7 @@ mod tests {
         Servers::new(&all, own, ChaCha8Rng::seed_from_u64(7))
     }
 
-    /// Served nanoseconds of `0..until` if the tasks always want more.
+    /// Returns the served nanoseconds of `0..until` if the tasks always want more.
     fn served(mut servers: Servers<ChaCha8Rng>, until: u64) -> Vec<u64> {
         let (mut now, mut served) = (Instant::ZERO, Vec::new());
         while now < Instant::from_nanos(until) {

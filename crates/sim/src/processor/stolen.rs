@@ -1,28 +1,28 @@
-//! A hypervisor takes the processor away.
+//! Simulates a hypervisor that takes the processor away.
 
 use punctual_model::{Duration, Instant, Reservation};
 use rand::{Rng, RngExt};
 
 use super::{Processor, Stretch};
 
-/// How much is taken, and when: `budget` out of every `period` from the origin of time on.
+/// The stolen time: `budget` out of every `period` from the origin of time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theft {
     /// Always at the same offset: this long after the start of each period, or as late as it fits.
     Regular(Reservation, Duration),
-    /// Each time anywhere in the period.
+    /// At a newly drawn offset in each period.
     Drawn(Reservation),
 }
 
-/// Another processor, but for what is stolen. The thief asks nobody: not even a switch or a quantum
-/// keeps it off. The processor underneath knows nothing of it: a reservation is charged for stolen
-/// time as if its holder had run.
+/// Another processor, except for what is stolen. Nothing keeps the thief off, not even a switch or
+/// a quantum. The processor underneath does not notice it: a reservation is charged for stolen time
+/// as if its tasks had run.
 #[derive(Clone, Debug)]
 pub struct Stolen<P, R> {
     processor: P,
     theft: Theft,
     rng: R,
-    /// The period looked at, and what is stolen in it.
+    /// The end of the current period, and the stretch that is stolen in it.
     period_end: Instant,
     from: Instant,
     to: Instant,
@@ -30,7 +30,7 @@ pub struct Stolen<P, R> {
 }
 
 impl<P: Processor, R: Rng> Stolen<P, R> {
-    /// `theft` from `processor`; draws, if any, come from `rng`.
+    /// Takes `theft` from `processor`. Draws, if any, come from `rng`.
     pub fn new(processor: P, theft: Theft, rng: R) -> Self {
         Self {
             processor,
@@ -43,12 +43,12 @@ impl<P: Processor, R: Rng> Stolen<P, R> {
         }
     }
 
-    /// What was stolen by the end of the last period looked at, whether anybody wanted it or not.
+    /// Returns the time stolen by the end of the last period looked at, wanted or not.
     pub fn taken(&self) -> Duration {
         self.taken
     }
 
-    /// Finds the period that `now` is in.
+    /// Advances to the period of `now`.
     fn catch_up(&mut self, now: Instant) {
         let (Theft::Regular(loss, _) | Theft::Drawn(loss)) = self.theft;
         let (period, budget) = (loss.period(), loss.budget().at_full_speed());

@@ -1,4 +1,4 @@
-//! A processor on which a timetable is followed.
+//! Simulates a processor on which a timetable is followed.
 
 use punctual_model::{Duration, Instant, Service};
 use punctual_policy::table_dispatcher::{Full, Step, TableDispatcher, Who};
@@ -6,33 +6,36 @@ use punctual_policy::timetable::Turns;
 
 use super::{Processor, Stretch};
 
-/// Which part of the time.
+/// The part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The slots of this owner, each without the allowance that is lost at its start.
     Slots(u32),
-    /// What no slot covers. Every slot is taken whole, as by an owner that always wants more.
+    /// The time that no slot covers. Every slot is used whole, as by an owner that always wants
+    /// more.
     Free,
 }
 
-/// Another processor, in a part of the time: what the dispatcher's own policy leaves to an owner, or to those below.
+/// Another processor in a part of the time: the time that the dispatcher's own policy gives to an
+/// owner, or leaves to the tasks below.
 #[derive(Clone, Debug)]
 pub struct Tabled<P> {
     processor: P,
     table_dispatcher: TableDispatcher,
     part: Part,
     allowance: Duration,
-    /// Since when `step` holds.
+    /// The instant since which `step` holds.
     since: Instant,
     step: Step,
     away: bool,
 }
 
 impl<P: Processor> Tabled<P> {
-    /// `part` of `processor`, on which `turns` are followed from the beginning of time on; `None`: all time is free.
+    /// Takes `part` of `processor`, on which `turns` are followed from the origin of time on. With
+    /// `None` all time is free.
     pub fn new(processor: P, turns: Option<Turns>, part: Part, allowance: Service) -> Self {
         let mut table_dispatcher = TableDispatcher::new(allowance);
-        // The first table that it is given has room.
+        // There is always room for the first table.
         let _ = table_dispatcher.hand_over(Instant::ZERO, turns);
         let since = Instant::ZERO;
         let step = table_dispatcher.at(since);
@@ -40,10 +43,12 @@ impl<P: Processor> Tabled<P> {
         Self { processor, table_dispatcher, part, allowance, since, step, away: false }
     }
 
-    /// Follows `turns` from `from` on, which is later than any instant asked about; `None`: all time is free then.
+    /// Follows `turns` from `from` on, which is later than the instant of any call so far. With
+    /// `None` all time is free from then on.
     ///
     /// # Errors
-    /// [`Full`] as of [`TableDispatcher::hand_over`]; no table is given back here, so that all of them count.
+    /// [`Full`] as for [`TableDispatcher::hand_over`]. No table is given back here, so all of them
+    /// count.
     pub fn hand_over(&mut self, from: Instant, turns: Option<Turns>) -> Result<(), Full> {
         self.table_dispatcher.hand_over(from, turns)?;
         self.step.until = self.step.until.min(from);
@@ -112,7 +117,7 @@ mod tests {
         });
         let table = Timetable::new(nanos(16), slots.to_vec()).expect("valid");
         let turns = || Some(Turns::new(table.clone(), Instant::ZERO));
-        // Away in the last of every eight.
+        // The processor is away in the last of every eight nanoseconds.
         let above = Periods::new("7ns/8ns".parse().expect("valid"), Instant::ZERO, Place::Early);
         for (part, served) in [
             (Part::Slots(0), &[2, 3, 11][..]),
@@ -126,7 +131,7 @@ mod tests {
                     let here = served.contains(&(now % 16));
                     let said = tabled.at(Instant::from_nanos(now), true);
                     assert_eq!(said.served, here, "{part:?} {now}");
-                    // Nothing changes before it is to be asked again.
+                    // Nothing changes before the returned instant.
                     let until = said.until.as_nanos();
                     let later: Vec<u64> = (now..until).collect();
                     assert!(later.iter().all(|at| served.contains(&(at % 16)) == here));

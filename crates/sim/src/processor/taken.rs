@@ -1,4 +1,4 @@
-//! What something else has left, known beforehand.
+//! Models a processor of which given stretches are taken.
 
 use alloc::vec::Vec;
 
@@ -6,19 +6,19 @@ use punctual_model::Instant;
 
 use super::{Processor, Stretch};
 
-/// All of a processor but for listed stretches: those of a run that was simulated before, say of
-/// what goes before all tasks.
+/// A whole processor except for given stretches, such as those in which an earlier simulated run
+/// occupied it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Apart, in order, none empty.
+    /// The stretches: disjoint, in order, none empty.
     away: Vec<(Instant, Instant)>,
-    /// How many of them have passed.
+    /// The number of stretches that have passed.
     passed: usize,
 }
 
 impl Taken {
-    /// Away in each `[from, to)`. They come in the order of their beginnings; empty ones are left
-    /// out, and those that meet or overlap become one.
+    /// Takes the processor away in each `[from, to)`. The stretches come in the order of their
+    /// beginnings. Empty ones are left out, and those that meet or overlap are merged.
     pub fn new(stretches: impl IntoIterator<Item = (Instant, Instant)>) -> Self {
         let mut away: Vec<(Instant, Instant)> = Vec::new();
         for (from, to) in stretches.into_iter().filter(|(from, to)| from < to) {
@@ -30,7 +30,7 @@ impl Taken {
         Self { away, passed: 0 }
     }
 
-    /// The stretches as they will be served.
+    /// Returns the merged stretches.
     pub fn stretches(&self) -> &[(Instant, Instant)] {
         &self.away
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// Against a look at every stretch, at every nanosecond.
+    /// Compares with a search of every stretch at every nanosecond.
     #[test]
     fn it_is_away_in_the_stretches_and_nowhere_else() {
         let ns = Instant::from_nanos;

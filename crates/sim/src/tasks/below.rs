@@ -1,4 +1,4 @@
-//! What jobs that go before leave of their processor.
+//! Models the processor time that more urgent tasks leave.
 
 use punctual_model::{Instant, Task};
 use punctual_policy::jobs::Jobs;
@@ -10,8 +10,8 @@ use crate::arrivals::Arrivals;
 use crate::overheads::Costs;
 use crate::processor::{Processor, Stretch};
 
-/// The processor of other tasks, while none of them has a job. Their jobs run as time comes to them, and no job
-/// below delays them.
+/// The processor of other tasks, while none of them has a job. Their jobs run as time advances to
+/// them, and no job below delays them.
 pub struct Below<'a, C, P, A, S> {
     machine: Machine<'a, C, P, Seldom>,
     arrivals: A,
@@ -19,7 +19,7 @@ pub struct Below<'a, C, P, A, S> {
 }
 
 impl<'a, C: Costs, P: Processor, A: Arrivals, S: Sink> Below<'a, C, P, A, S> {
-    /// Leaves what `tasks` leave, which run as in [`super::run_in`].
+    /// Leaves the time that `tasks` leave, which run as in [`super::run_in`].
     pub fn new(
         setting: Setting<C, P, Seldom>,
         tasks: &'a [Task],
@@ -32,7 +32,7 @@ impl<'a, C: Costs, P: Processor, A: Arrivals, S: Sink> Below<'a, C, P, A, S> {
         Self { machine, arrivals, sink }
     }
 
-    /// Runs what is left to its end.
+    /// Runs the remaining jobs to their ends.
     pub fn finish(&mut self) {
         while self.machine.step(&mut self.arrivals, &mut self.sink) {}
     }

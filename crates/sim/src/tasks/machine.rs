@@ -1,4 +1,4 @@
-//! The event loop.
+//! Implements the event loop.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -23,19 +23,21 @@ pub(super) struct Machine<'a, C, P, Y> {
     coming: BinaryHeap<Reverse<Coming>>,
     queues: Vec<Queue>,
     running: Option<Running>,
-    /// Whether the processor is there from `now` on.
+    /// Whether the processor is available from `now` on.
     stretch: Stretch,
-    /// How many tasks have a job; kept only where the processor is not whole.
+    /// The number of tasks that have a job; tracked only if the processor is not whole.
     wanting: usize,
-    /// Whom the processor was at last; kept only where switches cost something.
+    /// The last job that had the processor; tracked only if switches cost something.
     last: Option<JobId>,
-    /// The running job was told that something above has its processor.
+    /// The running job was recorded as giving way, because something above has its processor.
     preempted: bool,
-    /// No job wanted the processor since the last one was done; kept only where waking up costs something.
+    /// No job has wanted the processor since the last one was done; tracked only if waking up costs
+    /// something.
     asleep: bool,
 }
 
-/// When the scheduler learns of a task's next arrival, and the task: one number, for a comparison without a branch.
+/// The instant at which the scheduler learns of a task's next arrival, and the task, in one number,
+/// so that comparison needs no branch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Coming(u128);
 
@@ -56,38 +58,41 @@ impl Coming {
     }
 }
 
-/// The jobs of one task: the one to come, and those released and not complete.
+/// The jobs of one task: the next one, and those released and not complete.
 struct Queue {
     coming: Arrival,
     oldest: Option<Arrival>,
-    /// In the order of their releases.
+    /// The later jobs, in the order of their releases.
     later: VecDeque<Arrival>,
-    /// How long the oldest had still to run when it last got or lost the processor, and whether it has begun.
+    /// The time that the oldest still had to run when it last got or lost the processor, and
+    /// whether it has begun.
     left: Service,
     begun: bool,
-    /// How many jobs are complete.
+    /// The number of jobs that are complete.
     index: u64,
 }
 
 struct Running {
     task: u32,
-    /// What it must still run: to the end of the switch, or of its job.
+    /// The remaining time to the end of the switch, or of its job.
     left: Service,
-    /// What is left at the next yield point once it was asked to yield.
+    /// The value of `left` at the next yield point, once it was asked to yield.
     yield_at: Service,
-    /// What is left once it has used what its policy allows it; nothing: it may use anything.
+    /// The value of `left` at which it has used what its policy allows. Zero means that it may use
+    /// anything.
     overrun_at: Service,
-    /// What it had to do when it got the CPU.
+    /// The time that it had to run when it got the CPU.
     whole: Service,
     asked_to_yield: bool,
-    /// The processor is still going over to it.
+    /// The processor is still switching to it.
     switching: bool,
-    /// From something above: the job goes on where it was, its quantum included.
+    /// It returns from an interruption by something above, and resumes where it was, its quantum
+    /// included.
     back: bool,
 }
 
 impl Running {
-    /// The processor goes over to `task`, which takes `cost`.
+    /// Makes a switch to `task` that takes `cost`.
     fn going_to(task: u32, cost: Service) -> Self {
         Self {
             task,
@@ -143,8 +148,9 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// Moves to the next arrival, completion, or yield point of a job that was asked to yield, to the end of a switch, or to where the
-    /// processor comes or goes. `false`: nothing more will happen.
+    /// Advances to the next event: an arrival, a completion, a yield point of a job that was asked
+    /// to yield, the end of a switch, or a change of the processor. Returns `false` if nothing more
+    /// will happen.
     #[inline]
     pub(super) fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
         let Some(next) = self.next() else { return false };
@@ -152,8 +158,9 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             running.left -= (next - self.now).as_full_service();
         }
         self.now = next;
-        // At one instant: a job that is done is done, then arrivals are seen, then it is decided
-        // who goes on. So an arrival at the very instant of a yield point is given way to.
+        // The order at one instant: a job that is done completes, then arrivals are seen, then the
+        // next job is chosen. So a job at a yield point gives way to an arrival at the same
+        // instant.
         self.complete_if_done(sink);
         self.arrive(arrivals);
         self.give_way_if_due(sink);
@@ -169,7 +176,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         true
     }
 
-    /// The instant of the next step; `None`: there is none.
+    /// Returns the instant of the next step, if there is one.
     #[inline]
     pub(super) fn next(&self) -> Option<Instant> {
         let arrival = match self.coming.peek() {
@@ -196,12 +203,13 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         P::WHOLE || self.stretch.served
     }
 
-    /// Whether a job, or something above, has the processor or would have it.
+    /// Returns whether a job, or something above, has or wants the processor.
     pub(super) fn busy(&self) -> bool {
         self.running.is_some() || self.wanting > 0 || self.setting.processor.preempts()
     }
 
-    /// Whether the processor is there at `now` and no job wants it; every step up to then is done.
+    /// Returns whether the processor is available at `now` and no job wants it. Every step up to
+    /// then must be done.
     pub(super) fn left_over(&mut self, now: Instant) -> Stretch {
         if !P::WHOLE && self.stretch.until <= now {
             // No job wants it, or there would have been a step.
@@ -212,7 +220,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         Stretch { served: self.served() && self.running.is_none(), until }
     }
 
-    /// What is not complete.
+    /// Returns the jobs that are not complete.
     pub(super) fn unfinished(&self) -> Vec<Unfinished> {
         let of_task = |(queue, task): (&Queue, u32)| {
             let index = queue.index;
@@ -226,7 +234,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         self.queues.iter().zip(0..).flat_map(of_task).collect()
     }
 
-    /// The running job has done all that it had to do, or all that it was allowed.
+    /// Completes the running job if it has done all its work, or all that it is allowed to do.
     fn complete_if_done(&mut self, sink: &mut impl Sink) {
         let Some(running) = &mut self.running else { return };
         if running.left > running.overrun_at || (!C::FREE && running.switching) {
@@ -255,7 +263,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// Everything known by now becomes ready.
+    /// Makes every job known by now ready.
     fn arrive(&mut self, arrivals: &mut impl Arrivals) {
         loop {
             let Some(mut earliest) = self.coming.peek_mut() else { return };
@@ -266,7 +274,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             let queue = &mut self.queues[task as usize];
             let arrival = queue.coming;
             queue.coming = arrivals.next(task);
-            // One way down the heap, where taking it out and putting the next one in are three.
+            // Replacing the top sifts once, where a pop and a push would sift three times.
             *earliest = Reverse(Coming::new(queue.coming.known, task));
             drop(earliest);
             if queue.oldest.is_some() {
@@ -301,8 +309,8 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// At a yield point, or anywhere if its task is preemptible anywhere, the running job gives way
-    /// if it was asked to.
+    /// Makes the running job give way if it was asked to and is at a yield point, or anywhere if
+    /// its task can be preempted anywhere.
     fn give_way_if_due(&mut self, sink: &mut impl Sink) {
         let Some(running) = &mut self.running else { return };
         if !C::FREE && running.switching {
@@ -337,7 +345,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// The running job loses the processor to something above, at any point.
+    /// Takes the processor from the running job for something above, at any point.
     fn preempt_if_due(&mut self, sink: &mut impl Sink) {
         let Some(running) = &self.running else { return };
         if !self.preempted && !running.switching && self.setting.processor.preempts() {
@@ -346,7 +354,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// The processor is there again for the job that lost it.
+    /// Returns the processor to the job that lost it.
     fn come_back(&mut self, sink: &mut impl Sink) {
         if !core::mem::take(&mut self.preempted) {
             return;
@@ -388,11 +396,11 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         self.begin(task, sink);
     }
 
-    /// The processor is at a job; if it was asked to leave meanwhile, it goes on to the next.
+    /// Ends the switch to a job. If the job was asked to yield meanwhile, the policy chooses again.
     fn end_switch(&mut self, sink: &mut impl Sink) {
         let Some(running) = self.running.take() else { return };
         if core::mem::take(&mut self.asleep) && !self.setting.costs.of_a_wake_up().is_zero() {
-            // Awake: whoever is most urgent now goes first.
+            // The processor is awake now, and the most urgent job goes first.
             self.policy.give_way();
             return;
         }
@@ -405,7 +413,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// The processor is back at a job that something above interrupted.
+    /// Ends the switch back to a job that something above interrupted.
     fn end_switch_back(&mut self, sink: &mut impl Sink) {
         let Some(running) = &mut self.running else { return };
         (running.switching, running.back) = (false, false);

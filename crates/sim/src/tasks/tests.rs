@@ -78,7 +78,7 @@ fn us(n: u64) -> Instant {
     Instant::from_nanos(n * 1000)
 }
 
-/// One job each, known and released at `at`, running for its wcet.
+/// Lists one job of each task, known and released at `at`, which runs for its wcet.
 fn once(tasks: &[Task], at: &[u64]) -> Vec<Vec<Arrival>> {
     let job = |(task, at): (&Task, &u64)| {
         vec![Arrival { release: us(*at), known: us(*at), exec_time: task.wcet() }]
@@ -86,7 +86,7 @@ fn once(tasks: &[Task], at: &[u64]) -> Vec<Vec<Arrival>> {
     tasks.iter().zip(at).map(job).collect()
 }
 
-/// What happened, in microseconds.
+/// Returns the events in microseconds.
 fn seen(events: &[Event]) -> Vec<(u64, u32, Kind)> {
     events.iter().map(|e| (e.at.as_nanos() / 1000, e.job.task, e.kind)).collect()
 }
@@ -141,7 +141,8 @@ fn what_finds_the_processor_idle_waits_until_it_is_awake() {
     let setting = Setting::default().costing(costs);
     let left = run_in(setting, &tasks, policy, &mut arrivals, us(40), &mut events);
     assert_eq!(left, []);
-    // It wakes for the long job from 0 to 5, and goes to the short one, which came meanwhile; awake, it goes on at once.
+    // It wakes for the long job from 0 to 5, and goes to the short one, which came meanwhile. Once
+    // awake, it switches at once.
     let expected =
         [(6, 0, Kind::Start), (8, 0, Kind::Complete), (9, 1, Kind::Start), (17, 1, Kind::Complete)];
     assert_eq!(seen(&events), expected);
@@ -175,7 +176,7 @@ fn a_switch_is_charged_on_start_and_on_return_and_not_interrupted() {
             (19, 1, Kind::Complete),
         ]
     );
-    // Released during the switch to the long job: that ends at 3, and its switch was for nothing.
+    // The short job is released during the switch to the long one, which ends at 3 and was in vain.
     assert_eq!(
         events_of(1),
         [

@@ -1,19 +1,19 @@
-//! Where the yield points of a job lie.
+//! Places the yield points of a job.
 
 use punctual_model::{Service, Task};
 
-/// Where yield points lie within what the contract allows: at most a quantum apart, none in the last
-/// segment. Chosen at compile time, so that the usual choice costs the simulator nothing.
+/// The places of yield points within what the contract allows: at most a quantum apart, none in the
+/// last segment. Chosen at compile time, so that the usual choice costs the simulator nothing.
 pub trait Yields {
     /// Whether no task is eager.
     const SELDOM: bool;
 
-    /// Whether jobs of `task` have yield points everywhere but in their last segment.
+    /// Returns whether jobs of `task` have yield points everywhere but in their last segment.
     fn eager(&self, task: u32) -> bool;
 }
 
-/// Stretches as long as the contract allows: each time a job has run for a whole quantum since it
-/// last got the CPU, or where its last segment begins. A job with no more than a quantum to do
+/// Yield points as rare as the contract allows: each time a job has run for a whole quantum since
+/// it last got the CPU, or where its last segment begins. A job with no more than a quantum to do
 /// runs to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seldom;
@@ -26,7 +26,7 @@ impl Yields for Seldom {
     }
 }
 
-/// For each task, whether its jobs have yield points everywhere but in their last segment. That is
+/// Whether the jobs of each task have yield points everywhere but in their last segment. That is
 /// worst for the task itself, as long quanta are worst for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eager<'a>(pub &'a [bool]);
@@ -39,11 +39,11 @@ impl Yields for Eager<'_> {
     }
 }
 
-/// Returns how long a job still runs to its next yield point, or to its end, if it had `whole` to do when
-/// it got the CPU and has `left` to do. It is at a yield point already: nothing.
+/// Returns how long a job still runs to its next yield point, or to its end, if it had `whole` to
+/// do when it got the CPU and has `left` to do. The result is zero at a yield point.
 ///
-/// Yield points at which nobody asks for the CPU are no events: a job of a second with a quantum of a
-/// nanosecond takes no longer to simulate than any other.
+/// Yield points at which no other job wants the CPU are no events: a job of a second with a quantum
+/// of a nanosecond takes no longer to simulate than any other.
 pub(super) fn until_yield(task: &Task, whole: Service, left: Service, eager: bool) -> Service {
     let (quantum, last) = (task.quantum(), task.last_segment());
     let ran = whole - left;
@@ -53,8 +53,8 @@ pub(super) fn until_yield(task: &Task, whole: Service, left: Service, eager: boo
     } else if quantum.is_zero() || whole <= quantum {
         whole
     } else {
-        // A quantum after the other, as long as the last segment still fits behind it; then up to the
-        // last segment, unless what is left is no longer than a quantum.
+        // The job runs one quantum after the other, as long as the last segment still fits behind
+        // it. Then it runs up to the last segment, unless the rest is no longer than a quantum.
         let of = |quanta: u64| Service::from_nanos(quantum.as_nanos().saturating_mul(quanta));
         let next = of(ran.as_nanos().div_ceil(quantum.as_nanos()).max(1));
         let whole_quanta = of(before_last.as_nanos() / quantum.as_nanos());
@@ -66,7 +66,7 @@ pub(super) fn until_yield(task: &Task, whole: Service, left: Service, eager: boo
             whole
         }
     };
-    // None before the end.
+    // There is none before the end.
     if point.is_zero() || point < ran { left } else { point - ran }
 }
 
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use punctual_model::{Duration, TaskSpec};
 
-    /// How long a job that is at a yield point with `left` to do runs to the next one, or to its end: the
-    /// contract's rule, a stretch after the other.
+    /// Returns how long a job that is at a yield point with `left` to do runs to the next one, or
+    /// to its end. This is the contract's rule, one stretch at a time.
     fn stretch(task: &Task, left: Service, eager: bool) -> Service {
         let quantum = task.quantum();
         if eager {
@@ -85,7 +85,7 @@ mod tests {
         } else if quantum.is_zero() || left <= quantum {
             left
         } else {
-            // Longer than a quantum, so longer than the last segment.
+            // The rest is longer than a quantum, and so than the last segment.
             quantum.min(left - task.last_segment())
         }
     }
@@ -103,7 +103,7 @@ mod tests {
             });
             let task = task.expect("valid");
             for (whole, eager) in (1..=30).flat_map(|whole| [(whole, false), (whole, true)]) {
-                // In steps: where is it at the next yield point, or at its end?
+                // Steps to the next yield point, or the end.
                 let mut point = 0;
                 for ran in 1..=whole {
                     while point < ran {

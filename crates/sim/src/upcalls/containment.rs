@@ -1,4 +1,4 @@
-//! Handlers that do not come back to their yield point.
+//! Contains handlers that do not return to their yield point.
 
 use punctual_model::{Duration, Handler, Instant, Service};
 
@@ -7,7 +7,7 @@ use super::member::{Out, Promise};
 use super::orders::OrderError;
 
 impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
-    /// A handler did not come back in time: it rejoins a longest period later, or never.
+    /// Contains a handler that did not return in time. It rejoins a longest period later, or never.
     pub(super) fn give_up(&mut self, task: u32, now: Instant) -> Result<(), OrderError> {
         let longest = self.longest_period();
         let most = self.guard.map_or(1, |guard| guard.most);
@@ -31,7 +31,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         periods.max().unwrap_or(Duration::ZERO)
     }
 
-    /// Handlers that were out and are back are released again.
+    /// Releases contained handlers again that have returned.
     pub(super) fn take_back(&mut self, now: Instant) -> Result<(), OrderError> {
         for member in &mut self.members {
             let Some(Out { not_before, .. }) = member.out.take_if(|out| out.back <= now) else {

@@ -1,4 +1,4 @@
-//! The loop of the live runtime, turned in virtual time.
+//! Runs the loop of the live runtime in virtual time.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,17 +13,17 @@ use crate::cpu::Cpu;
 use super::member::{Member, Out};
 use super::orders::{Order, OrderError};
 
-/// Containment of handlers that do not come back to their yield point.
+/// Containment of handlers that do not return to their yield point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// How much more than a quantum's processor time an iteration may take.
+    /// The allowed excess of an iteration over a quantum's processor time.
     pub grace: Duration,
-    /// After so many containments an upcall is closed; at least one.
+    /// The number of containments after which an upcall is closed, at least one.
     pub most: u32,
 }
 
-/// Upcalls on a virtual CPU. `S` says what processor time an iteration takes of a handler that has
-/// just processed so many PDUs.
+/// Upcalls on a virtual CPU. `S` returns the processor time of an iteration for a handler that has
+/// just processed the given number of PDUs.
 pub struct Machine<H, S> {
     pub(super) policy: Rmdp,
     pub(super) best_effort: VirtualTime,
@@ -36,7 +36,7 @@ pub struct Machine<H, S> {
 }
 
 impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
-    /// No upcalls, and room for `capacity` of them.
+    /// Makes a machine without upcalls, and with room for `capacity` of them.
     pub fn new(capacity: usize, guard: Option<Guard>, service: S) -> Self {
         Self {
             policy: Rmdp::with_capacity(capacity),
@@ -48,19 +48,20 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         }
     }
 
-    /// At the first end of a turn at or after `at`, `order` is followed. Of orders for the same
-    /// instant the one given first is followed first.
+    /// Schedules `order` for the first end of a turn at or after `at`. Orders for the same instant
+    /// are followed in the order of these calls.
     pub fn order(&mut self, at: Instant, order: Order<H>) {
         let before = self.orders.partition_point(|(other, _)| *other <= at);
         self.orders.insert(before, (at, order));
     }
 
-    /// The handler of an upcall that was not closed.
+    /// Returns the handler of an upcall that was not closed.
     pub fn handler(&self, task: u32) -> Option<&H> {
         self.members.iter().find(|one| one.task == task).map(|one| &one.handler)
     }
 
-    /// Turns until the end of the turn that reaches `until`; what is then released and not complete.
+    /// Runs until the end of the turn that reaches `until`. Returns the jobs that are then released
+    /// and not complete.
     pub fn run(
         &mut self,
         cpu: &mut Cpu,
@@ -88,7 +89,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         Ok(self.policy.unfinished(cpu.now().min(until)).collect())
     }
 
-    /// When the next order is to be followed or a handler comes back.
+    /// Returns when the next order is due or a handler returns.
     fn next_from_outside(&self) -> Instant {
         let order = self.orders.front().map(|(at, _)| *at);
         let back = self.members.iter().filter_map(|one| one.out.map(|out| out.back));
@@ -139,7 +140,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         }
     }
 
-    /// A best-effort handler's turn.
+    /// Runs a best-effort handler's turn.
     fn run_quantum(
         &mut self,
         turn: &virtual_time::Turn,
@@ -164,7 +165,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         Ok(())
     }
 
-    /// Runs one iteration. None if the guard's patience ended before it did.
+    /// Runs one iteration. Returns `None` if the guard gave up before it ended.
     fn iterate(&mut self, task: u32, pdus: u32, cpu: &mut Cpu) -> Option<u32> {
         let at = self.find(task).expect("the policies know only members");
         let member = &mut self.members[at];
@@ -175,7 +176,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
             let limit = member.quantum_service() + guard.grace.as_full_service();
             if service > limit {
                 cpu.run(limit);
-                // It goes on aside, on processor time that nobody here wants.
+                // It goes on aside, and uses no processor time of this CPU.
                 let back = began + service.at_full_speed();
                 member.out = Some(Out { back, not_before: Instant::ZERO });
                 return None;

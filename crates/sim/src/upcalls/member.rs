@@ -1,18 +1,18 @@
-//! An upcall of the machine, and what is kept of it while its handler is out.
+//! Holds an upcall of the machine, and its state while its handler is contained.
 
 use punctual_model::{BestEffort, Instant, Service, Upcall};
 
-/// One handler and its numbers.
+/// A handler and its state.
 #[derive(Debug)]
 pub(super) struct Member<H> {
     pub(super) task: u32,
     pub(super) kind: Promise,
     pub(super) handler: H,
-    /// How often it was contained.
+    /// The number of times that it was contained.
     pub(super) contained: u32,
-    /// Its handler is in an iteration that was given up.
+    /// Set while its handler is in an iteration that was given up.
     pub(super) out: Option<Out>,
-    /// Suspended by order: it does not rejoin by itself.
+    /// Suspended by order, so that it does not rejoin by itself.
     pub(super) suspended: bool,
 }
 
@@ -22,12 +22,12 @@ pub(super) enum Promise {
     BestEffort(BestEffort),
 }
 
-/// A handler that did not come back to its yield point in time.
+/// A handler that did not return to its yield point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
-    /// When it comes back.
+    /// The instant at which it returns.
     pub(super) back: Instant,
-    /// Not released before this.
+    /// The earliest instant of its next release.
     pub(super) not_before: Instant,
 }
 
@@ -36,7 +36,7 @@ impl<H> Member<H> {
         Self { task, kind, handler, contained: 0, out: None, suspended: false }
     }
 
-    /// What it may run between two yield points.
+    /// Returns the processor time that it may use between two yield points.
     pub(super) fn quantum_service(&self) -> Service {
         match &self.kind {
             Promise::RealTime(upcall) => upcall.quantum_service(),

@@ -1,7 +1,7 @@
-//! Real handlers as real-time upcalls in virtual time.
+//! Runs real handlers as real-time upcalls in virtual time.
 //!
-//! - [`run`]: a fixed set of upcalls, for as long as asked.
-//! - [`Machine`]: upcalls that come and go, best effort beside them, and containment.
+//! - [`run`]: a fixed set of upcalls, for a given time.
+//! - [`Machine`]: upcalls that join and leave, best effort beside them, and containment.
 
 mod containment;
 mod machine;
@@ -21,12 +21,12 @@ pub use machine::{Guard, Machine};
 pub use orders::{Order, OrderError};
 
 /// Runs `handlers[i]` as `upcalls[i]` on `cpu`, first released `phases[i]` after it starts, until
-/// the end of the turn that reaches `until`; returns what is then released and not complete.
-/// `service` says what processor time an iteration takes of a handler that has just processed so
-/// many PDUs. Late jobs meet the fate that their upcall's overrun policy names.
+/// the end of the turn that reaches `until`. Returns the jobs that are then released and not
+/// complete. `service` returns the processor time of an iteration for a handler that has just
+/// processed the given number of PDUs. Late jobs are treated as their upcall's overrun policy says.
 ///
-/// The input of an iteration is taken when it begins, and its output takes effect when the CPU has
-/// done its work: the handler cannot tell this from a live run.
+/// An iteration takes its input when it begins, and its output takes effect when the CPU has done
+/// its work. The handler cannot tell this from a live run.
 ///
 /// # Panics
 /// If there are not as many handlers and phases as upcalls.

@@ -1,4 +1,4 @@
-//! What the owner of upcalls does to them, between two turns.
+//! Defines the orders that the owner of upcalls gives, which are followed between two turns.
 
 use punctual_model::{Backlog, BestEffort, Handler, Instant, Service, Upcall};
 use punctual_policy::rmdp::{CreateError, NoSuchUpcall};
@@ -8,10 +8,10 @@ use thiserror::Error;
 use super::machine::Machine;
 use super::member::{Member, Promise};
 
-/// What its owner does to the upcalls, between two turns.
+/// An order of the upcalls' owner, followed between two turns.
 #[derive(Debug)]
 pub enum Order<H> {
-    /// A real-time upcall comes.
+    /// Creates a real-time upcall.
     Create {
         /// Its number in all events.
         task: u32,
@@ -19,50 +19,50 @@ pub enum Order<H> {
         upcall: Upcall,
         /// Its code.
         handler: H,
-        /// When its first job is released; if that has passed, see
+        /// The release of its first job. If that has passed, see
         /// [`first_release`](punctual_policy::rmdp::first_release).
         first_release: Instant,
     },
-    /// A best-effort upcall comes, asked from now on.
+    /// Creates a best-effort upcall, which is runnable from now on.
     CreateBestEffort {
         /// Its number in all events.
         task: u32,
-        /// Its numbers.
+        /// Its parameters.
         upcall: BestEffort,
         /// Its code.
         handler: H,
     },
-    /// It goes.
+    /// Closes an upcall.
     Close {
-        /// Which.
+        /// Its number.
         task: u32,
     },
-    /// It is released no more.
+    /// Stops the releases of an upcall.
     Suspend {
-        /// Which.
+        /// Its number.
         task: u32,
     },
-    /// It is released again, at the instants it would have been.
+    /// Releases a suspended upcall again, at the instants of its old phase.
     Resume {
-        /// Which.
+        /// Its number.
         task: u32,
     },
-    /// Its contract becomes this.
+    /// Changes the contract of an upcall.
     Change {
-        /// Which.
+        /// Its number.
         task: u32,
         /// Its contract from now on.
         upcall: Upcall,
     },
 }
 
-/// An order that cannot be followed.
+/// The reason why an order cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
     /// There is no room, or the number is taken.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// It is about an upcall that is not there.
+    /// There is no such upcall.
     #[error(transparent)]
     NoSuchUpcall(#[from] NoSuchUpcall),
 }

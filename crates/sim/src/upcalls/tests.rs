@@ -1,4 +1,4 @@
-//! Small runs, known to the millisecond.
+//! Tests small runs, whose events are known to the millisecond.
 
 use alloc::string::String;
 
@@ -8,7 +8,7 @@ use punctual_trace::{Event, Kind};
 use super::*;
 use crate::cpu::Supply;
 
-/// Notes when it was called.
+/// A handler that records when it was called.
 #[derive(Default)]
 struct Diary {
     iterations: Vec<(u64, u32)>,
@@ -69,7 +69,7 @@ fn a_low_rate_handler_gives_way_between_iterations_only() {
     assert_eq!(fast, [0, 7, 10, 15]);
 }
 
-/// An iteration of so long, whatever the PDUs; the n-th takes `times[n]`, the last for ever.
+/// A handler whose n-th iteration takes `times[n]`, whatever the PDUs; the last time repeats.
 struct Timed {
     times: Vec<u64>,
     began: usize,
@@ -102,7 +102,8 @@ fn seen(events: &[Event]) -> Vec<Seen> {
     events.iter().map(|e| (ms(e), e.job.task, e.job.index, e.kind)).collect()
 }
 
-/// `iteration_ms` of each, first released at 0.
+/// Makes a machine of these upcalls and the times of their iterations in milliseconds, all first
+/// released at 0.
 fn machine(
     guard: Option<Guard>,
     upcalls: &[(Upcall, &[u64])],
@@ -124,7 +125,7 @@ fn run_for(machine: &mut Machine<Timed, fn(&Timed, u32) -> Service>, ms: u64) ->
 
 #[test]
 fn each_overrun_policy_has_its_own_course() {
-    // A job of 25 ms every 10, once; then 1 ms each.
+    // One job of 25 ms in a period of 10; then 1 ms each.
     let table_dispatcher = |overrun| {
         let late = upcall(10, 1, 1).with_overrun(overrun);
         seen(&run_for(&mut machine(None, &[(late, &[25, 1])]), 35))
