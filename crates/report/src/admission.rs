@@ -1,5 +1,5 @@
-//! The contract of the run, admitted again: the tests with their numbers, as `punctual admit --explain`
-//! has them.
+//! Repeats the admission of the run's contract: the tests with their numbers, as in `punctual admit
+//! --explain`.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use punctual_sweep::sheet::{Sheet, Value};
 
 use crate::shown;
 
-/// What admission says of the contract of a run.
+/// The result of admitting the contract of a run.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) is_admitted: bool,
-    /// One sentence.
+    /// The verdict, as one sentence.
     pub(crate) verdict: String,
-    /// What switches were taken to cost.
+    /// The assumed cost of switches.
     pub(crate) host: String,
-    /// With a caption each.
+    /// The tables, each with a caption.
     pub(crate) tables: Vec<(&'static str, Sheet)>,
-    /// Of each stream, how its numbers came about.
+    /// The derivation of each stream's numbers.
     pub(crate) arithmetic: Vec<(String, Vec<String>)>,
     /// The longest response time or delay that was proven, by the entry's name.
     pub(crate) proven: BTreeMap<String, Duration>,
 }
 
 impl Admission {
-    /// Of a contract as its author wrote it, on this host with as many CPUs as the contract asks for:
-    /// the trace may be of another. The error is a sentence.
+    /// Admits a contract, as its author wrote it, on this host with at least as many CPUs as the
+    /// contract needs, because the trace may be from another host. The error is a sentence.
     pub(crate) fn of(text: &str, host: &HostProfile, stamp: &str) -> Result<Self, String> {
         let contract = parsed(text)?;
         let host = HostProfile { cpus: host.cpus.max(contract.cpus), ..*host };
@@ -83,7 +83,7 @@ impl Admission {
     }
 }
 
-/// A contract is TOML, or rt-app's JSON.
+/// Parses a contract in TOML or in rt-app's JSON.
 fn parsed(text: &str) -> Result<Contract, String> {
     Contract::parse("contract", text.as_bytes()).or_else(|error| {
         let imported = rt_app::parse("contract", text.as_bytes());

@@ -1,4 +1,4 @@
-//! The blocks of a trace file of any length, in a window of memory.
+//! Reads the blocks of a trace file of any length through a window of memory.
 
 use std::io::Read;
 
@@ -6,35 +6,36 @@ use punctual_trace::file::{Block, Damage, Gap, HEADER, LONGEST, Reader, Step};
 
 use crate::ReadError;
 
-/// Bytes of the file that are held at most: several of the longest blocks.
+/// The most bytes of the file that are held: several of the longest blocks.
 const WINDOW: usize = 4 << 20;
-/// With so many bytes at hand, a block that begins here is whole or damaged.
+/// With this many bytes available, a block that begins at the current position is either whole or
+/// damaged.
 const ENOUGH: usize = HEADER + LONGEST;
 
-/// What comes next in a file.
+/// The next item of a file.
 pub(crate) enum Came {
     /// A whole block.
     Block(Block),
-    /// Something is damaged at this byte of the file, and so many bytes were passed over.
+    /// Damage at byte `at` of the file, and the number of bytes that were skipped.
     Damage { at: u64, damage: Damage, bytes: u64 },
-    /// Blocks are missing here; after a damage at the end of the file nobody knows how many.
+    /// Blocks are missing here. After damage at the end of the file, their number is unknown.
     Missing(Gap),
-    /// Nothing follows but so many bytes of a block that is not whole.
+    /// The end of the file, with the number of bytes of an incomplete block.
     End { bytes: u64 },
 }
 
 /// Reads block by block.
 pub(crate) struct Blocks<R> {
     from: R,
-    /// The part of the file that is looked at.
+    /// The part of the file that is in memory.
     window: Vec<u8>,
     reader: Reader,
-    /// Bytes of the file that are gone from the window.
+    /// The number of bytes before the window.
     gone: u64,
     exhausted: bool,
-    /// What is being passed over.
+    /// The damage that is being skipped.
     damage: Option<(u64, Damage)>,
-    /// What was read behind a damage, which is told first.
+    /// The step read after damage, to be returned after the damage itself.
     after: Option<Step>,
 }
 
@@ -44,7 +45,7 @@ impl<R: Read> Blocks<R> {
         Self { from, window, reader, gone: 0, exhausted: false, damage: None, after: None }
     }
 
-    /// The next block, damage, gap, or the end, which then comes again and again.
+    /// Returns the next block, damage, gap, or the end. The end is returned again by further calls.
     pub(crate) fn next(&mut self) -> Result<Came, ReadError> {
         if let Some(step) = self.after.take() {
             return Ok(came(step));
@@ -59,7 +60,7 @@ impl<R: Read> Blocks<R> {
                 Ok(step) => {
                     let Some((at, damage)) = self.damage.take() else { return Ok(came(step)) };
                     self.after = Some(match step {
-                        // The damage goes on to the end.
+                        // The damage extends to the end.
                         Step::End { .. } => Step::Missing(Gap::default()),
                         step => step,
                     });
@@ -67,7 +68,7 @@ impl<R: Read> Blocks<R> {
                 }
                 Err(_) if self.ahead() < ENOUGH && !self.exhausted => self.more()?,
                 Err(damage) => {
-                    // Behind the preamble, if that was read just now.
+                    // This position is after the preamble, if that was read just now.
                     let (here, has_begun) = (self.at(), self.reader.has_begun());
                     if self.reader.skip(&self.window).is_none() {
                         if !has_begun {
@@ -86,7 +87,7 @@ impl<R: Read> Blocks<R> {
         }
     }
 
-    /// The byte of the file that is read next.
+    /// Returns the offset in the file that is read next.
     fn at(&self) -> u64 {
         self.gone + self.reader.position() as u64
     }
@@ -95,7 +96,7 @@ impl<R: Read> Blocks<R> {
         self.window.len().saturating_sub(self.reader.position())
     }
 
-    /// What lies before this byte of the window has been read, or is passed over.
+    /// Drops the part of the window before `position`, which has been read or skipped.
     fn drop_before(&mut self, position: usize) {
         self.window.drain(..position);
         self.gone += position as u64;
@@ -127,7 +128,7 @@ mod tests {
     use punctual_trace::file::{Lost, Run, Writer};
     use punctual_trace::{Event, Kind};
 
-    /// A file of about so many bytes.
+    /// Makes a file of `blocks` times 10,000 events.
     fn file(blocks: u64) -> Vec<u8> {
         let mut writer = Writer::new(&Run::default());
         for block in 0..blocks {
@@ -141,7 +142,8 @@ mod tests {
         writer.take()
     }
 
-    /// All blocks with what is said between them, by this reader and by the one of the whole file.
+    /// All blocks and everything reported between them, as this reader or the whole-file reader
+    /// returns it.
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Said {
         blocks: Vec<Block>,
@@ -193,7 +195,7 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(here(&bytes), whole(&bytes), "{at}");
         }
-        // Damage everywhere, also near where windows end.
+        // Damages many places, also near the ends of windows.
         for at in (1_000..bytes.len()).step_by(WINDOW / 3) {
             bytes[at] ^= 0x55;
         }

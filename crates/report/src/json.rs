@@ -1,4 +1,4 @@
-//! The tables for a program. Field names are part of the interface.
+//! Writes the tables for a program. Field names are part of the interface.
 
 use std::collections::BTreeMap;
 

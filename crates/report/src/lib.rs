@@ -1,10 +1,10 @@
-//! What a trace shows, as one page that a browser opens without a network, and as JSON of the same
+//! Reports on a trace, as one page that a browser opens without a network, and as JSON of the same
 //! tables.
 //!
 //! - `blocks`: the file in a window of memory.
-//! - `gather`: two passes over it: what is known, and what can be drawn.
-//! - `admission`: the contract of the run, admitted again.
-//! - `tables`: all of it as tables.
+//! - `gather`: two passes over it, for the numbers and for the drawings.
+//! - `admission`: repeats the admission of the run's contract.
+//! - `tables`: everything as tables.
 //! - `page`: the tables with plots between them.
 //! - `json`: the tables alone.
 //!
@@ -29,29 +29,30 @@ use thiserror::Error;
 use admission::Admission;
 use gather::{Drawn, Survey};
 
-/// Why a file is not reported on.
+/// The reason why a file cannot be reported on.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// It is none, or of another version.
+    /// The file is not a trace, or is of another version.
     #[error("{0}")]
     NoTrace(Damage),
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What a trace shows.
+/// A report on a trace.
 #[derive(Debug)]
 pub struct Report {
     survey: Survey,
     drawn: Drawn,
-    /// `None`: not asked, or no contract. The error is a sentence.
+    /// `None` if admission was not requested or there is no contract. The error is a sentence.
     admission: Option<Result<Admission, String>>,
 }
 
 impl Report {
-    /// Reads a trace file, as far as it goes: of a damaged one what is whole, of one that grows what
-    /// is there. Memory is bounded whatever its length; it takes two passes, each linear.
+    /// Reads a trace file as far as possible: the intact parts of a damaged file, and the present
+    /// contents of a growing one. It makes two passes, each linear, and its memory is bounded
+    /// whatever the length.
     ///
     /// ```
     /// use punctual_model::{Instant, JobId};
@@ -75,10 +76,11 @@ impl Report {
     /// ```
     ///
     /// # Errors
-    /// [`ReadError`]; damage within a trace is none, see [`warnings`](Self::warnings).
+    /// Returns a [`ReadError`]. Damage within a trace is no error; see
+    /// [`warnings`](Self::warnings).
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let file = File::open(path)?;
-        // One that grows meanwhile is the same in both passes.
+        // A file that grows meanwhile is the same in both passes.
         let length = file.metadata()?.len();
         let mut survey = Survey::of(file.take(length))?;
         let drawn = Drawn::of(File::open(path)?.take(length), &survey)?;
@@ -86,14 +88,14 @@ impl Report {
         Ok(Self { survey, drawn, admission: None })
     }
 
-    /// The contract that the run was under, as its author wrote it.
+    /// Returns the contract of the run, as its author wrote it.
     pub fn contract(&self) -> Option<&str> {
         let contract = self.survey.run.as_ref()?.contract.as_str();
         (!contract.is_empty()).then_some(contract)
     }
 
-    /// Adds what admission says of the contract, on this host, of which `stamp` is said. A contract
-    /// that cannot be read is said on the page.
+    /// Adds the admission of the contract on this host, which `stamp` describes. The page says so
+    /// if the contract cannot be read.
     pub fn admit(&mut self, host: &HostProfile, stamp: &str) {
         self.admission = self.contract().map(|text| Admission::of(text, host, stamp));
     }
@@ -102,8 +104,8 @@ impl Report {
         self.admission.as_ref()?.as_ref().ok()
     }
 
-    /// What is missing in the trace, a sentence each: damage, losses, what was not understood. None
-    /// if the file is whole as far as it goes.
+    /// Returns a sentence for each thing that is missing in the trace: damage, losses, unknown
+    /// blocks. There are none if the file is whole as far as it goes.
     pub fn warnings(&self) -> Vec<String> {
         let mut said = self.survey.losses.sentences();
         if self.survey.end.is_none() {
@@ -112,18 +114,19 @@ impl Report {
         said
     }
 
-    /// Returns whether everything is there that happened: no promise of a trace that is not whole is known
-    /// to be kept.
+    /// Returns whether the trace is complete. No promise of an incomplete trace is known to be
+    /// kept.
     pub fn is_whole(&self) -> bool {
         self.survey.end.is_some() && !self.survey.losses.are_there()
     }
 
-    /// The page; `file` is the name of the trace, for its title.
+    /// Returns the page. `file` is the name of the trace, for its title.
     pub fn to_html(&self, file: &str) -> String {
         page::page(self, file)
     }
 
-    /// The same tables for a program. Times are nanoseconds, instants count from the first event.
+    /// Returns the same tables for a program. Times are nanoseconds, and instants count from the
+    /// first event.
     pub fn to_json(&self, file: &str) -> serde_json::Value {
         json::json(self, file)
     }

@@ -1,9 +1,9 @@
-//! Text of a trace as a page may show it: what a name contains changes nothing around it.
+//! Makes text of a trace safe to show, so that the contents of a name change nothing around it.
 
-/// Characters of a name that are shown; longer ones are cut, and say so.
+/// The number of characters of a name that are shown. Longer names are cut, visibly.
 const LONGEST_NAME: usize = 80;
 
-/// A name: one line, nothing invisible, not endless.
+/// Returns a name on one line, without invisible characters, and of limited length.
 pub(crate) fn name(text: &str) -> String {
     let mut shown: String = text.chars().take(LONGEST_NAME).map(visible).collect();
     if text.chars().nth(LONGEST_NAME).is_some() {
@@ -12,17 +12,17 @@ pub(crate) fn name(text: &str) -> String {
     if shown.is_empty() { "(no name)".into() } else { shown }
 }
 
-/// A sentence or a line: as a name, of any length.
+/// Returns a sentence or a line, treated like a name but of any length.
 pub(crate) fn line(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// Several lines, with their indentation.
+/// Returns several lines, with their indentation.
 pub(crate) fn lines(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { visible(c) }).collect()
 }
 
-/// What draws nothing, or turns the direction of what follows, becomes a mark.
+/// Replaces a character that draws nothing, or changes the direction of the text, by a mark.
 fn visible(c: char) -> char {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2066}'..='\u{2069}');

@@ -1,14 +1,14 @@
-//! The time constraints that a subject asked for.
+//! Counts the time constraints that a subject requested.
 
 use punctual_model::{Duration, Service};
 use punctual_trace::constraint::{Answer, Asked};
 
-/// What was asked for, and what was answered.
+/// The requests of a subject and their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Constraints {
     pub(crate) granted: u64,
     pub(crate) refused: u64,
-    /// The largest estimate of all.
+    /// The largest estimate of all requests.
     pub(crate) largest_estimate: Service,
     /// The shortest time from start to deadline.
     pub(crate) shortest: Option<Duration>,
@@ -25,7 +25,7 @@ impl Constraints {
         self.shortest = Some(self.shortest.map_or(within, |shortest| shortest.min(within)));
     }
 
-    /// How many there were.
+    /// Returns the number of requests.
     pub(crate) fn all(&self) -> u64 {
         self.granted.saturating_add(self.refused)
     }

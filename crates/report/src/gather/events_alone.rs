@@ -1,5 +1,5 @@
-//! Why jobs were late, where the trace has no verdict of the kernel's evidence: from who else of the
-//! trace ran meanwhile.
+//! Finds out why jobs were late if the trace has no verdict from the kernel's records: from the
+//! other subjects that ran meanwhile.
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{FromEvents, LateJob, Verdict, judge};
@@ -8,19 +8,19 @@ use punctual_trace::{Event, Kind, Sink, Subject};
 use super::jobs::Job;
 use super::late::LateOnes;
 
-/// Late jobs that are looked into, the latest.
+/// The number of late jobs that are examined, the latest ones first.
 const MOST_JUDGED: usize = 200;
-/// Stretches that are remembered, 16 bytes each.
+/// The number of stretches that are remembered, 16 bytes each.
 const MOST_STRETCHES: usize = 1 << 20;
-/// Stretches that are looked at, of all jobs together.
+/// The number of stretches that are examined for all jobs together.
 const MOST_LOOKS: usize = 4 << 20;
 
-/// Who ran while the jobs in question were late.
+/// Remembers which subjects ran while the examined jobs were late.
 #[derive(Debug)]
 pub(crate) struct EventsAlone {
-    /// Late jobs whose causes are asked for, the latest first.
+    /// The late jobs whose causes are needed, the latest first.
     wanted: Vec<LateJob>,
-    /// When they were not over, in order and apart.
+    /// The times from the release to the end of these jobs, in order and disjoint.
     times: Vec<(Instant, Instant)>,
     seen: FromEvents,
     stretches: usize,
@@ -51,12 +51,12 @@ impl EventsAlone {
         Self { wanted, times, seen: FromEvents::new(), stretches: 0 }
     }
 
-    /// The subject at this place, from here on.
+    /// Declares the subject at this place from here on.
     pub(crate) fn subject(&mut self, place: u32, subject: &Subject) {
         self.seen.subject(place, subject);
     }
 
-    /// A job is over; its stretches count if somebody was late meanwhile.
+    /// Takes a job that has ended. Its stretches count if they overlap a late job.
     pub(crate) fn take(&mut self, job: &Job) {
         let Job { subject: task, index, release, .. } = *job;
         let job_id = JobId { task, index };
@@ -75,8 +75,8 @@ impl EventsAlone {
         }
     }
 
-    /// What they say, of subjects by their places. Nobody is accused by half of the stretches: if
-    /// they are too many, there are no more verdicts.
+    /// Returns the verdicts, with subjects by their places. If there are too many stretches, it
+    /// returns fewer or none, so that no subject is blamed on incomplete evidence.
     pub(crate) fn verdicts(&self) -> Vec<Verdict> {
         let mut looks = 0;
         let mut verdicts = Vec::new();

@@ -1,20 +1,20 @@
-//! Events of a subject, put together to its jobs.
+//! Assembles the events of a subject into jobs.
 
 use punctual_model::{Duration, Instant, Service};
 use punctual_trace::{Event, Kind};
 
-/// Stretches of one job that are kept; what comes after is one with the last.
+/// The number of stretches of one job that are kept. Later stretches are merged into the last one.
 const MOST_STRETCHES: usize = 64;
 
-/// How a job ended.
+/// The way in which a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Complete,
     Aborted,
     Contained,
-    /// It and so many after it never began.
+    /// The job and the given number of jobs after it never began.
     Skipped(u64),
-    /// The trace ended, lost events, or spoke of the next.
+    /// The end was not seen, because the trace ended, lost events, or went on with the next job.
     NotSeen,
 }
 
@@ -30,30 +30,30 @@ impl Fate {
     }
 }
 
-/// A job that is over.
+/// A job that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     /// The place of its subject.
     pub(crate) subject: u32,
     pub(crate) index: u64,
     pub(crate) release: Instant,
-    /// Its first instruction, if that was seen.
+    /// The instant of its first instruction, if that was seen.
     pub(crate) start: Option<Instant>,
     pub(crate) end: Instant,
     pub(crate) fate: Fate,
-    /// `[from, to)` in which it ran.
+    /// The stretches `[from, to)` in which it ran.
     pub(crate) ran: Vec<(Instant, Instant)>,
-    /// `[from, to)` in which it was throttled.
+    /// The stretches `[from, to)` in which it was throttled.
     pub(crate) throttled: Vec<(Instant, Instant)>,
-    /// What all of `ran` adds up to.
+    /// The exact sum of the time it ran, even if stretches were merged.
     pub(crate) exec_time: Duration,
-    /// The budget its replenishment named, if one did.
+    /// The budget of its replenishment, if there was one.
     pub(crate) budget: Option<Service>,
-    /// How often it was throttled.
+    /// The number of times that it was throttled.
     pub(crate) throttles: u32,
 }
 
-/// The job of each subject that is not over, by the subject's place.
+/// The open job of each subject, by the subject's place.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     open: Vec<Option<Open>>,
@@ -67,15 +67,15 @@ struct Open {
 }
 
 impl Jobs {
-    /// What is over with this event of the subject at `place`: an earlier job whose end was not seen,
-    /// and the event's own.
+    /// Takes an event of the subject at `place`, and returns the jobs that end with it: an earlier
+    /// job whose end was not seen, and the event's own.
     pub(crate) fn take(&mut self, place: u32, event: &Event) -> [Option<Job>; 2] {
         let Event { at, job, release, kind } = *event;
         let slot = place as usize;
         if self.open.len() <= slot {
             self.open.resize_with(slot + 1, || None);
         }
-        // Said beside jobs: of those that go on, or did not begin.
+        // These events concern jobs that go on or did not begin.
         match kind {
             Kind::Overrun { .. } => return [None, None],
             Kind::Skip { jobs } => {
@@ -124,12 +124,12 @@ impl Jobs {
         [before, over]
     }
 
-    /// Events were lost: nobody can say what became of the jobs that had begun.
+    /// Closes the open jobs after lost events, because their fate is unknown.
     pub(crate) fn lose(&mut self) -> impl Iterator<Item = Job> + '_ {
         self.open.iter_mut().filter_map(Option::take).map(Open::unseen)
     }
 
-    /// The run ended.
+    /// Closes the open jobs at the end of the run.
     pub(crate) fn end(&mut self, at: Instant) -> impl Iterator<Item = Job> + '_ {
         let open = self.open.iter_mut().filter_map(Option::take);
         open.map(move |open| {
@@ -181,7 +181,7 @@ impl Open {
         Job { end: at, fate, ..self.job }
     }
 
-    /// The last instant at which something was seen of it.
+    /// Returns the last instant at which something was seen of it.
     fn newest(&self) -> Instant {
         let ran = self.job.ran.last().map(|(_, to)| *to);
         let throttled = self.job.throttled.last().map(|(_, to)| *to);
@@ -195,7 +195,7 @@ impl Open {
     }
 }
 
-/// Appends a stretch, or makes the last longer if there are too many.
+/// Appends a stretch, or extends the last one if there are too many.
 fn keep(stretches: &mut Vec<(Instant, Instant)>, from: Instant, to: Instant) {
     let is_full = stretches.len() >= MOST_STRETCHES;
     match stretches.last_mut() {

@@ -1,5 +1,5 @@
-//! The second pass: for each subject how much of each column of the timeline it ran, and where its late
-//! jobs are; and the jobs that are drawn one by one.
+//! Makes the second pass: finds how much of each column of the timeline each subject ran, where its
+//! late jobs are, and which jobs are drawn one by one.
 
 use std::cmp::Reverse;
 use std::io::Read;
@@ -17,49 +17,49 @@ use super::windows::Windows;
 use crate::ReadError;
 use crate::blocks::{Blocks, Came};
 
-/// Columns of the whole timeline.
+/// The number of columns of the whole timeline.
 pub(crate) const COLUMNS: usize = 1_000;
-/// Subjects that have a lane; the others are in the tables only.
+/// The number of subjects that have a lane. The others appear only in the tables.
 const MOST_LANES: usize = 48;
 
 /// One subject in the timeline.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Its place.
+    /// The place of the subject.
     pub(crate) subject: u32,
-    /// Of each column, in percent, how much of it the subject ran.
+    /// The part of each column in which the subject ran, in percent.
     pub(crate) busy: Vec<u8>,
-    /// Columns in which absolute deadlines of late jobs lie, and how many.
+    /// The columns that contain absolute deadlines of late jobs, and their number.
     pub(crate) late: Vec<(u16, u32)>,
 }
 
-/// What can be drawn.
+/// Everything that can be drawn.
 #[derive(Debug)]
 pub(crate) struct Drawn {
-    /// In the order of the subjects.
+    /// The lanes, in the order of the subjects.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) windows: Windows,
-    /// Subjects that have jobs and no lane.
+    /// The number of subjects that have jobs and no lane.
     pub(crate) without_lane: usize,
     pub(crate) from: Instant,
-    /// Nanoseconds.
+    /// The length of the timeline in nanoseconds.
     pub(crate) span: u64,
-    /// Causes of late jobs of which the trace has none; subjects are their places.
+    /// The causes of late jobs for which the trace has none. Subjects are given by their places.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-/// A lane in the making.
+/// A lane that is being computed.
 struct Columns {
     subject: u32,
-    /// Nanoseconds that it ran in a column which it did not run through.
+    /// The nanoseconds that it ran in each column that it did not fill.
     partly: Vec<u64>,
-    /// Where stretches begin (+) and end (−) to fill columns whole.
+    /// The beginnings (+) and ends (−) of stretches that fill columns entirely.
     whole: Vec<i64>,
     late: Vec<u32>,
 }
 
 impl Drawn {
-    /// Reads the file again of which `survey` is.
+    /// Reads the surveyed file a second time.
     pub(crate) fn of(file: impl Read, survey: &Survey) -> Result<Self, ReadError> {
         let (from, span) = (survey.from(), survey.span());
         let scale = Scale { from, width: span.div_ceil(COLUMNS as u64) };
@@ -129,7 +129,8 @@ impl Drawn {
     }
 }
 
-/// Who gets a lane: all, or those with the most late jobs, then those with the most jobs.
+/// Selects the subjects that get a lane: all, or those with the most late jobs, then those with the
+/// most jobs.
 fn lanes(survey: &Survey) -> (Vec<Columns>, usize) {
     let count = survey.subjects.all().len();
     let jobs = |place: usize| survey.measured[place].all();
@@ -139,7 +140,7 @@ fn lanes(survey: &Survey) -> (Vec<Columns>, usize) {
     places.truncate(MOST_LANES);
     places.sort_unstable();
     let columns = |place| Columns {
-        // At most as many as there are subjects.
+        // There are at most as many as there are subjects.
         subject: place as u32,
         partly: vec![0; COLUMNS],
         whole: vec![0; COLUMNS + 1],
@@ -148,10 +149,10 @@ fn lanes(survey: &Survey) -> (Vec<Columns>, usize) {
     (places.into_iter().map(columns).collect(), without)
 }
 
-/// Instants to columns.
+/// Maps instants to columns.
 struct Scale {
     from: Instant,
-    /// Nanoseconds of a column.
+    /// The width of a column in nanoseconds.
     width: u64,
 }
 
@@ -162,7 +163,7 @@ impl Scale {
     }
 
     fn column(&self, at: Instant) -> usize {
-        // Below `COLUMNS`.
+        // The result is below `COLUMNS`.
         (self.since(at) / self.width) as usize
     }
 }
@@ -187,7 +188,7 @@ impl Columns {
         let busy = self.partly.iter().zip(&self.whole).map(|(&partly, &whole)| {
             running += whole;
             let percent = u128::from(partly) * 100 / u128::from(scale.width);
-            // What ran at all is to be seen.
+            // Any time at all must be visible.
             let percent = percent.max(u128::from(partly > 0));
             if running > 0 { 100 } else { percent.min(100) as u8 }
         });

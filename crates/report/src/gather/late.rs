@@ -1,4 +1,4 @@
-//! The latest jobs of a trace, and what it says made them late.
+//! Collects the latest jobs of a trace, and the causes that it gives.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -6,31 +6,33 @@ use std::collections::{BTreeMap, BinaryHeap};
 use punctual_model::{Duration, Instant, Service};
 use punctual_trace::cause::{LateJob, Share, Spent, Verdict};
 
-/// Late jobs that are kept one by one, the latest; of more there are sums.
+/// The number of late jobs that are kept one by one, the latest ones. Further ones only add to the
+/// sums.
 pub(crate) const MOST_LATE: usize = 2_000;
-/// Causes of one job that are kept.
+/// The number of causes of one job that are kept.
 const MOST_CAUSES: usize = 12;
-/// Kinds of causes that are told apart.
+/// The number of kinds of causes that are distinguished.
 const MOST_KINDS: usize = 400;
 
 /// One cause of a late job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// What causes of other jobs are added up with: threads of a name and class are one.
+    /// The key under which causes of different jobs are added up: threads of the same name and
+    /// class are one.
     pub(crate) kind: String,
-    /// A clause for a person.
+    /// A clause for the reader.
     pub(crate) text: String,
-    /// Of the tardiness.
+    /// Its share of the tardiness.
     pub(crate) share: Duration,
-    /// The evidence: how long, in how many stretches.
+    /// The evidence: its total time, and the number of stretches.
     pub(crate) took: Duration,
     pub(crate) times: u32,
 }
 
-/// Where causes are from.
+/// The evidence for causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// A verdict in the trace: whoever watched asked the kernel.
+    /// A verdict in the trace, from the kernel's records.
     Kernel,
     /// The events of the trace alone.
     Events,
@@ -45,11 +47,11 @@ pub(crate) struct Late {
     pub(crate) release: Instant,
     pub(crate) deadline: Instant,
     pub(crate) end: Instant,
-    /// What it was declared to need at most.
+    /// Its declared wcet.
     pub(crate) wcet: Option<Service>,
-    /// `None`: nothing is known of causes.
+    /// The causes, or `None` if none are known.
     pub(crate) causes: Option<Vec<Cause>>,
-    /// How long it worked itself, where causes are known.
+    /// The time of its own work, if causes are known.
     pub(crate) own: Option<Duration>,
 }
 
@@ -59,26 +61,27 @@ impl Late {
     }
 }
 
-/// The order in which the latest come first, and the same always.
+/// A total order in which the latest job is the greatest.
 type Rank = (Duration, Reverse<Instant>, Reverse<u32>, Reverse<u64>);
 
-/// All late jobs that are kept, and the sums of all.
+/// The late jobs that are kept, and the sums over all.
 #[derive(Debug, Default)]
 pub(crate) struct LateOnes {
-    /// The smallest rank on top.
+    /// The job of the smallest rank is on top.
     heap: BinaryHeap<Reverse<Rank>>,
     kept: BTreeMap<(u32, u64), Late>,
-    /// How many there were.
+    /// The number of late jobs.
     pub(crate) all: u64,
-    /// By kind of cause: of how many jobs it was the main one, how much tardiness is laid to it.
+    /// For each kind of cause, the number of jobs of which it was the main cause, and its total
+    /// share of tardiness.
     pub(crate) by_cause: BTreeMap<String, (u64, Duration)>,
-    /// Late jobs of which causes are known, by the kernel's evidence and by events alone.
+    /// The number of late jobs with known causes, from the kernel's records and from events alone.
     pub(crate) by_kernel: u64,
     pub(crate) by_events: u64,
 }
 
 impl LateOnes {
-    /// A checker found this job late; its task is its subject's place.
+    /// Adds a job that a checker found late. Its task number is its subject's place.
     pub(crate) fn found(&mut self, late: LateJob) {
         self.all += 1;
         let (subject, index) = (late.job.task, late.job.index);
@@ -90,7 +93,8 @@ impl LateOnes {
         self.keep(Late { subject, index, release, deadline, end, wcet, causes, own });
     }
 
-    /// Why a job of the subject at `place` was late; `name` of the subjects that a verdict numbers.
+    /// Adds the reasons why a job of the subject at `place` was late. `name` returns the name of a
+    /// subject number in the verdict.
     pub(crate) fn explained(
         &mut self,
         place: u32,
@@ -135,7 +139,7 @@ impl LateOnes {
         }
     }
 
-    /// Those kept, the latest first.
+    /// Returns the jobs that are kept, the latest first.
     pub(crate) fn latest(&self) -> Vec<&Late> {
         let mut late: Vec<&Late> = self.kept.values().collect();
         late.sort_by_key(|one| (Reverse(one.tardiness()), one.release, one.subject, one.index));

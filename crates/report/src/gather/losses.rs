@@ -1,36 +1,36 @@
-//! What a trace does not tell.
+//! Collects what is missing in a trace.
 
 use std::collections::BTreeMap;
 
 use punctual_model::Instant;
 use punctual_trace::file::{Damage, Gap};
 
-/// Losses and damages told one by one; more are counted only.
+/// The number of losses and damages that are listed. Further ones are only counted.
 const MOST: usize = 200;
 
-/// What is missing, and where.
+/// The missing parts of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    /// Where events were lost, and how many.
+    /// The instants at which losses were noticed, and the numbers of lost events.
     pub(crate) lost: Vec<(Instant, u64)>,
-    /// All of them.
+    /// The number of all lost events.
     pub(crate) events: u64,
-    /// Blocks that say so.
+    /// The number of blocks that report losses.
     pub(crate) times: u64,
-    /// At this byte, what, and how many bytes it cost.
+    /// The offset of each damage, its kind, and the number of bytes it cost.
     pub(crate) damaged: Vec<(u64, Damage, u64)>,
-    /// All of them.
+    /// The number of all damages.
     pub(crate) damages: u64,
-    /// All bytes.
+    /// The number of all damaged bytes.
     pub(crate) damaged_bytes: u64,
-    /// Blocks that are missing, as far as those after them tell, and the events in them.
+    /// The numbers of missing blocks, as far as later blocks tell, and of events in them.
     pub(crate) missing_blocks: u64,
     pub(crate) missing_events: u64,
-    /// Blocks of kinds this version does not know: how many, how many bytes.
+    /// For each unknown kind of block, the number of blocks and of bytes.
     pub(crate) unknown: BTreeMap<u8, (u64, u64)>,
-    /// At the end of the file, of a block that is not whole.
+    /// The bytes of an incomplete block at the end of the file.
     pub(crate) unfinished_bytes: u64,
-    /// Events of subjects beyond those that are told of.
+    /// The number of events of subjects beyond the limit.
     pub(crate) untold_events: u64,
 }
 
@@ -56,7 +56,7 @@ impl Losses {
         self.missing_events += u64::from(gap.events);
     }
 
-    /// Returns whether something is missing that was written, or was to be.
+    /// Returns whether anything is missing that was written, or should have been.
     pub(crate) fn are_there(&self) -> bool {
         self.events > 0 || self.damages > 0 || self.missing_blocks > 0
     }
@@ -67,7 +67,7 @@ impl Losses {
         *all += bytes as u64;
     }
 
-    /// Sentences; none if the file is whole as far as it goes.
+    /// Returns a sentence for each kind of loss, or none if the file is whole as far as it goes.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.damages > 0 {
@@ -120,7 +120,7 @@ impl Losses {
     }
 }
 
-/// `1 byte`, `2 bytes`.
+/// Formats a count with its noun: `1 byte`, `2 bytes`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

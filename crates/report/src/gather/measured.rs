@@ -1,4 +1,4 @@
-//! Histograms of one subject's jobs.
+//! Keeps histograms of one subject's jobs.
 
 use hdrhistogram::Histogram;
 use punctual_model::{Duration, Instant, Service};
@@ -7,15 +7,15 @@ use punctual_trace::{Event, Kind};
 use super::constraints::Constraints;
 use super::jobs::{Fate, Job};
 
-/// Longer times count as an hour.
+/// The longest time. Longer times count as an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// Buckets of a plot for each factor of ten.
+/// The buckets of a plot for each factor of ten.
 pub(crate) const PER_DECADE: i32 = 8;
 
-/// Times, to two significant digits: percentiles are at most one percent too long. The longest is
-/// kept exactly. Grows with what is recorded, because there may be three of them for each of a
-/// thousand subjects.
+/// A histogram of times, to two significant digits: percentiles are at most one percent too long.
+/// The longest time is kept exactly. The histogram grows with its contents, because there may be
+/// three for each of a thousand subjects.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     histogram: Histogram<u64>,
@@ -29,7 +29,7 @@ impl Times {
     }
 
     pub(crate) fn record(&mut self, time: Duration) {
-        // Cannot fail: it grows, and an hour is within its range.
+        // Cannot fail: the histogram grows, and an hour is within its range.
         let _ = self.histogram.record(time.as_nanos().min(LONGEST));
         self.max = self.max.max(time);
     }
@@ -42,13 +42,14 @@ impl Times {
         (self.count() > 0).then_some(self.max)
     }
 
-    /// What so many percent do not exceed, to three digits.
+    /// Returns the time that `percent` of the times do not exceed, to three digits.
     pub(crate) fn percentile(&self, percent: f64) -> Option<Duration> {
         let value = rounded_up(self.histogram.value_at_percentile(percent));
         (self.count() > 0).then(|| Duration::from_nanos(value).min(self.max))
     }
 
-    /// How many of them lie in each bucket that has any: bucket `n` is `[10^(n/8), 10^((n+1)/8))` ns.
+    /// Returns the number of times in each non-empty bucket. Bucket `n` is `[10^(n/8),
+    /// 10^((n+1)/8))` ns.
     pub(crate) fn buckets(&self) -> Vec<(i32, u64)> {
         let mut buckets: Vec<(i32, u64)> = Vec::new();
         for step in self.histogram.iter_recorded() {
@@ -63,19 +64,19 @@ impl Times {
     }
 }
 
-/// The bucket of so many nanoseconds.
+/// Returns the bucket of a time in nanoseconds.
 fn bucket_of(nanos: u64) -> i32 {
-    // Between 0 and 8 · 20: floor of a small number.
+    // The value is between 0 and 8 · 20.
     (f64::from(PER_DECADE) * (nanos.max(1) as f64).log10() + 1e-9).floor() as i32
 }
 
-/// Where a bucket begins.
+/// Returns the lower end of a bucket.
 pub(crate) fn bucket_start(bucket: i32) -> Duration {
     let nanos = 10f64.powf(f64::from(bucket) / f64::from(PER_DECADE));
     Duration::from_nanos(rounded(nanos as u64))
 }
 
-/// Three significant digits.
+/// Rounds to three significant digits.
 fn rounded(nanos: u64) -> u64 {
     let unit = unit_of(nanos);
     (nanos + unit / 2) / unit * unit
@@ -89,29 +90,29 @@ fn unit_of(nanos: u64) -> u64 {
     10u64.pow(nanos.checked_ilog10().unwrap_or(0).saturating_sub(2))
 }
 
-/// How the budget of each job was used.
+/// The use of the budget by jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    /// Of one job, the last that was said.
+    /// The budget of one job, as last reported.
     pub(crate) budget: Service,
-    /// What jobs ran.
+    /// The execution times of jobs.
     pub(crate) used: Times,
-    /// Jobs that ran for longer than their budget.
+    /// The number of jobs that ran for longer than their budget.
     pub(crate) beyond: u64,
-    /// How often one was throttled.
+    /// The number of times that a job was throttled.
     pub(crate) throttles: u64,
-    /// How long in all.
+    /// The total throttled time.
     pub(crate) throttled: Duration,
 }
 
-/// What was measured of one subject.
+/// The measurements of one subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    /// From release to first instruction.
+    /// The times from release to first instruction.
     pub(crate) wakeup_latency: Times,
-    /// From release to completion.
+    /// The times from release to completion.
     pub(crate) response_time: Times,
-    /// Where a budget or a wcet is known.
+    /// The use of the budget, if a budget or a wcet is known.
     pub(crate) budget: Option<Box<Budget>>,
     pub(crate) constraints: Constraints,
     pub(crate) jobs: u64,
@@ -144,7 +145,7 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// Jobs that are over, however that came.
+    /// Returns the number of jobs that ended in any way.
     pub(crate) fn all(&self) -> u64 {
         let few = self.jobs + self.aborted + self.contained + self.not_seen;
         self.skipped.saturating_add(few)
@@ -161,7 +162,7 @@ impl Measured {
         }
     }
 
-    /// A job is over; `wcet` is what its subject promised to need at most.
+    /// Adds a job that has ended. `wcet` is the declared one of its subject.
     pub(crate) fn job(&mut self, job: &Job, wcet: Option<Service>) {
         self.first_release.get_or_insert(job.release);
         match job.fate {
@@ -190,7 +191,7 @@ impl Measured {
         for (from, to) in &job.throttled {
             account.throttled = account.throttled.saturating_add(to.saturating_since(*from));
         }
-        // What was not seen to its end ran for longer than is known.
+        // A job without a known end ran for longer than is known.
         if job.fate != Fate::NotSeen {
             account.used.record(job.exec_time);
             account.beyond += u64::from(job.exec_time > budget.at_full_speed());

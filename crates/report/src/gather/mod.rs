@@ -1,18 +1,18 @@
-//! What a trace amounts to, in two passes over its file: the first finds how long it is, who is in it
-//! and what became of each promise; the second, knowing that, what can be drawn.
+//! Gathers the contents of a trace in two passes over its file. The first finds its length, its
+//! subjects and the verdict on each promise. The second then finds what can be drawn.
 //!
 //! - `losses`: what is missing.
-//! - `subjects`: whose jobs they are, numbered without gaps.
-//! - `jobs`: events put together to jobs.
+//! - `subjects`: the owners of jobs, numbered without gaps.
+//! - `jobs`: assembles events into jobs.
 //! - `measured`: histograms.
-//! - `constraints`: what time constraints were asked for.
+//! - `constraints`: requests for time constraints.
 //! - `late`: the latest jobs and their causes.
-//! - `events_alone`: causes where nobody asked the kernel.
+//! - `events_alone`: causes without the kernel's records.
 //! - `survey`: the first pass.
-//! - `windows`: where jobs are drawn one by one.
+//! - `windows`: the times in which jobs are drawn one by one.
 //! - `lanes`: the second pass.
 //!
-//! Memory is bounded by the numbers in this folder, time by the length of the file.
+//! Memory is bounded by the constants in this folder, time by the length of the file.
 
 mod constraints;
 mod events_alone;

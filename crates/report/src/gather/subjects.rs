@@ -1,10 +1,11 @@
-//! Whose jobs a trace tells of. Numbers in a file may be any; here they have no gaps, and an end.
+//! Numbers the subjects of a trace. Numbers in a file are arbitrary; places are consecutive and
+//! bounded.
 
 use std::collections::BTreeMap;
 
 use punctual_trace::{Subject, SubjectKind};
 
-/// Subjects that are told of; each costs histograms.
+/// The number of subjects that are reported. Each needs histograms.
 pub(crate) const MOST_SUBJECTS: usize = 1024;
 
 /// The subjects in the order in which the file names them.
@@ -15,14 +16,15 @@ pub(crate) struct Subjects {
 }
 
 impl Subjects {
-    /// From here on this number is this subject; its place, unless there are too many.
+    /// Declares that this number is `subject` from here on. Returns its place, unless there are too
+    /// many.
     pub(crate) fn declare(&mut self, number: u32, subject: Subject) -> Option<u32> {
         let place = self.place(number)?;
         self.all[place as usize] = subject;
         Some(place)
     }
 
-    /// The place of this number, made if there is none.
+    /// Returns the place of this number, and adds one if it is new.
     pub(crate) fn place(&mut self, number: u32) -> Option<u32> {
         if let Some(&place) = self.places.get(&number) {
             return Some(place);
@@ -30,19 +32,19 @@ impl Subjects {
         if self.all.len() >= MOST_SUBJECTS {
             return None;
         }
-        // At most `MOST_SUBJECTS`.
+        // The place is less than `MOST_SUBJECTS`.
         let place = self.all.len() as u32;
         self.places.insert(number, place);
         self.all.push(Subject::new(format!("subject {number}"), SubjectKind::Task));
         Some(place)
     }
 
-    /// The place of this number, if it has one.
+    /// Returns the place of this number, if it has one.
     pub(crate) fn find(&self, number: u32) -> Option<u32> {
         self.places.get(&number).copied()
     }
 
-    /// The name that goes with a number of the file.
+    /// Returns the name of the subject with this number in the file.
     pub(crate) fn name_of(&self, number: u32) -> String {
         let subject = self.find(number).and_then(|place| self.all.get(place as usize));
         subject.map_or_else(|| format!("subject {number}"), |of| of.name.clone())

@@ -1,4 +1,5 @@
-//! The first pass: who is in the trace, what became of each promise, how long everything took.
+//! Makes the first pass: finds the subjects of a trace, the verdict on each promise, and how long
+//! everything took.
 
 use std::io::Read;
 
@@ -16,10 +17,11 @@ use super::subjects::Subjects;
 use crate::ReadError;
 use crate::blocks::{Blocks, Came};
 
-/// Lost events, or jobs that never began, that a checker is told of at once.
+/// The most lost events, or jobs that never began, that are passed to a checker at once.
 pub(super) const MOST_LOST: u64 = 1 << 40;
 
-/// As a checker is told of it: it adds jobs up that never began, and no file makes that sum overflow.
+/// Limits an event for a checker, which adds up the jobs that never began, so that no file makes
+/// that sum overflow.
 pub(super) fn bearable(event: Event) -> Event {
     let kind = match event.kind {
         Kind::Skip { jobs } => Kind::Skip { jobs: jobs.min(MOST_LOST) },
@@ -28,12 +30,12 @@ pub(super) fn bearable(event: Event) -> Event {
     Event { kind, ..event }
 }
 
-/// What the first pass found.
+/// The results of the first pass.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) run: Option<Run>,
     pub(crate) subjects: Subjects,
-    /// By the place of the subject, as are the two that follow.
+    /// Indexed by the place of the subject, like `measured`.
     pub(crate) judged: Vec<Judged>,
     pub(crate) measured: Vec<Measured>,
     pub(crate) late: LateOnes,
@@ -43,12 +45,12 @@ pub(crate) struct Survey {
     /// The earliest and the latest instant of an event or of the end.
     pub(crate) first: Option<Instant>,
     pub(crate) last: Instant,
-    /// When the run ended, if the trace says so.
+    /// The end of the run, if the trace has one.
     pub(crate) end: Option<Instant>,
 }
 
 impl Survey {
-    /// Reads all of a file.
+    /// Reads a whole file.
     pub(crate) fn of(file: impl Read) -> Result<Self, ReadError> {
         let mut survey = Self::default();
         let mut checker = Checker::new();
@@ -169,7 +171,8 @@ impl Survey {
         self.measured[job.subject as usize].job(job, wcet);
     }
 
-    /// What events alone say of late jobs; subjects are their places.
+    /// Adds the causes of late jobs that were found from events alone. Subjects are given by their
+    /// places.
     pub(crate) fn explain(&mut self, verdicts: &[Verdict]) {
         let subjects = self.subjects.all();
         for verdict in verdicts {
@@ -179,13 +182,13 @@ impl Survey {
         }
     }
 
-    /// From the first event to the end, in nanoseconds; at least one.
+    /// Returns the time from the first event to the end in nanoseconds, at least one.
     pub(crate) fn span(&self) -> u64 {
         let first = self.first.unwrap_or(Instant::ZERO);
         self.last.saturating_since(first).as_nanos().max(1)
     }
 
-    /// Where the drawing begins.
+    /// Returns the beginning of the drawing.
     pub(crate) fn from(&self) -> Instant {
         self.first.unwrap_or(Instant::ZERO)
     }

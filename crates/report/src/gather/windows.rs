@@ -1,18 +1,18 @@
-//! Where jobs are drawn one by one: everywhere in a short trace, else at its beginning and around the
-//! latest jobs.
+//! Chooses the times in which jobs are drawn one by one: all of a short trace, otherwise its
+//! beginning and around the latest jobs.
 
 use punctual_model::{Duration, Instant};
 
 use super::jobs::Job;
 use super::survey::Survey;
 
-/// Jobs that are drawn one by one, if that is all of them.
+/// The number of jobs up to which all are drawn one by one.
 const MOST_JOBS: u64 = 8_000;
-/// Windows, if it is not all.
+/// The number of windows, if not all jobs are drawn.
 const MOST_WINDOWS: usize = 24;
-/// Jobs of one window then.
+/// The number of jobs of one window in that case.
 const MOST_IN_ONE: usize = 400;
-/// Stretches in which drawn jobs ran, of all of them.
+/// The number of stretches of all drawn jobs together.
 const MOST_STRETCHES: usize = 20_000;
 
 /// A time in which every job is drawn.
@@ -20,13 +20,13 @@ const MOST_STRETCHES: usize = 20_000;
 pub(crate) struct Window {
     pub(crate) from: Instant,
     pub(crate) to: Instant,
-    /// Those that overlap it, in the order in which they were over.
+    /// The jobs that overlap it, in the order in which they ended.
     pub(crate) jobs: Vec<Job>,
     most: usize,
     is_full: bool,
 }
 
-/// All of them, in the order of their beginnings; they do not overlap.
+/// All windows, in the order of their beginnings, without overlaps.
 #[derive(Debug)]
 pub(crate) struct Windows {
     pub(crate) all: Vec<Window>,
@@ -43,7 +43,7 @@ impl Windows {
             let all = vec![window(Instant::ZERO, Instant::MAX, MOST_JOBS as usize + 1)];
             return Self { all, is_whole, stretches: MOST_STRETCHES };
         }
-        // So long do a hundred jobs take on the average.
+        // The average time of a hundred jobs.
         let hundred = u128::from(survey.span()) * 100 / u128::from(survey.jobs);
         let hundred = Duration::from_nanos(u64::try_from(hundred).unwrap_or(u64::MAX).max(1));
         let mut ranges = vec![(survey.from(), survey.from().saturating_add(hundred * 3))];
@@ -63,7 +63,7 @@ impl Windows {
         Self { all, is_whole, stretches: MOST_STRETCHES }
     }
 
-    /// A job that is drawn as a whole in each window that it overlaps.
+    /// Adds a job to each window that it overlaps.
     pub(crate) fn take(&mut self, job: &Job) {
         for window in &mut self.all {
             if window.is_full || job.end < window.from || job.release > window.to {
@@ -80,7 +80,7 @@ impl Windows {
                     .collect();
             }
             self.stretches = self.stretches.saturating_sub(job.ran.len());
-            // The one that does not fit ends the window.
+            // The first job that does not fit ends the window.
             if window.jobs.len() >= window.most {
                 window.is_full = true;
                 window.to = job.release.min(window.to).max(window.from);
@@ -90,7 +90,7 @@ impl Windows {
         }
     }
 
-    /// Jobs that are drawn.
+    /// Returns the number of drawn jobs.
     pub(crate) fn jobs(&self) -> usize {
         self.all.iter().map(|window| window.jobs.len()).sum()
     }

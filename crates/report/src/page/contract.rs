@@ -1,4 +1,4 @@
-//! The contract of the run, and what admission says of it.
+//! Shows the contract of the run and its admission.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use crate::Report;
 use crate::admission::Admission;
 use crate::shown;
 
-/// Bytes of a contract that are shown.
+/// The number of bytes of a contract that are shown.
 const LONGEST: usize = 64 << 10;
 
 pub(super) fn contract(report: &Report) -> Markup {

@@ -1,4 +1,5 @@
-//! What the script draws from when somebody zooms: nanoseconds since the first event, in short lists.
+//! Writes the data from which the script draws after zooming: nanoseconds since the first event, in
+//! short lists.
 
 use punctual_model::Instant;
 use serde_json::{Value, json};
@@ -8,10 +9,10 @@ use crate::Report;
 use crate::gather::{Fate, Job, Late};
 use crate::{shown, tables};
 
-/// `2^53`: beyond it a script's numbers have gaps.
+/// `2^53`, beyond which a script's numbers have gaps.
 const EXACT: u64 = 1 << 53;
 
-/// Fates by number, as the script names them.
+/// The fates by number, as the script names them.
 const FATES: [&str; 5] = ["complete", "aborted", "contained", "never begun", "end not seen"];
 
 pub(super) fn data(report: &Report) -> Value {
@@ -78,11 +79,11 @@ pub(super) fn data(report: &Report) -> Value {
     })
 }
 
-/// Released before the first event, it is negative.
+/// Returns the difference, which is negative before the first event.
 fn signed_since(at: Instant, from: Instant) -> i64 {
     let difference = i128::from(at.as_nanos()) - i128::from(from.as_nanos());
     let exact = i128::from(EXACT);
-    // Within an i64 after this.
+    // The value is now within an i64.
     difference.clamp(-exact, exact) as i64
 }
 

@@ -1,4 +1,5 @@
-//! What a browser may do with the page: show it, and run the one script that stands here.
+//! Writes the head of the page with its content security policy: a browser may show the page and
+//! run its one script, which is here too.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -6,7 +7,7 @@ const BASE: &str = punctual_sweep::page::STYLE;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("timeline.js");
 
-/// SHA-256 of the script, base64: a browser runs nothing else. A test compares.
+/// The SHA-256 of the script in base64. A browser runs nothing else, and a test compares it.
 const SCRIPT_HASH: &str = "O5OFzeoK3zSO1B6AhujqEj+Y5yT/QMtT0DDHVcM02yw=";
 
 pub(super) fn head(title: &str) -> Markup {

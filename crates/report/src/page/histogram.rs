@@ -1,4 +1,4 @@
-//! Response times and wake-up latencies: percentiles of all, and a plot of each of some.
+//! Shows response times and wake-up latencies: percentiles of all subjects, and plots of some.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ use crate::Report;
 use crate::gather::{Measured, PER_DECADE, Survey, Times, counted};
 use crate::tables;
 
-/// Subjects whose times are drawn: those with the most late jobs.
+/// The number of subjects whose times are drawn: those with the most late jobs.
 const MOST_PLOTS: usize = 24;
-/// Size of a plot, and of what is between its axes.
+/// The size of a plot, and the area between its axes.
 const SIZE: (f64, f64) = (400.0, 210.0);
 const INSIDE: (f64, f64, f64, f64) = (44.0, 12.0, 374.0, 176.0);
-/// The bucket of 100 ns: what took less is drawn there.
+/// The bucket of 100 ns, in which shorter times are drawn too.
 const FIRST: i32 = 2 * PER_DECADE;
 
 pub(super) fn times(report: &Report) -> Markup {
@@ -71,7 +71,7 @@ fn legend() -> Markup {
     }
 }
 
-/// The same for all plots, in buckets and in jobs.
+/// The axes in buckets and in jobs, the same for all plots.
 #[derive(Clone, Copy)]
 struct Axis {
     from: i32,
@@ -86,7 +86,7 @@ impl Axis {
         let from = buckets.iter().map(|(bucket, _)| *bucket).min().unwrap_or(0);
         let to = buckets.iter().map(|(bucket, _)| *bucket + 1).max().unwrap_or(1);
         let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(1);
-        // Whole decades, so that the labels stand at the ends.
+        // Whole decades, so that the labels are at the ends.
         let (from, to) = (from.div_euclid(PER_DECADE) * PER_DECADE, to.div_euclid(PER_DECADE) + 1);
         Self { from, to: to * PER_DECADE, most }
     }
@@ -97,7 +97,7 @@ impl Axis {
         left + (right - left) * part.clamp(0.0, 1.0)
     }
 
-    /// One job is seen: the axis begins at a half.
+    /// Returns the height of a count. The axis begins at a half, so that one job is visible.
     fn y(&self, count: u64) -> f64 {
         let (_, top, _, bottom) = INSIDE;
         let all = (2.0 * self.most.max(2) as f64).log10();
@@ -130,7 +130,7 @@ fn figure(survey: &Survey, place: u32, axis: Axis) -> Markup {
     }
 }
 
-/// The buckets, those of the shortest times as one.
+/// Returns the buckets, with those of the shortest times merged.
 fn drawn(times: &Times) -> Vec<(i32, u64)> {
     let mut drawn: Vec<(i32, u64)> = Vec::new();
     for (bucket, count) in times.buckets() {
@@ -147,7 +147,7 @@ fn at(axis: Axis, time: Duration) -> String {
     format!("{:.1}", axis.x(bucket))
 }
 
-/// What a reader would see, for those who cannot.
+/// Describes the plot for readers who cannot see it.
 fn seen(measured: &Measured, deadline: Option<Duration>) -> String {
     let of = |times: &Times| {
         let percentile = |percent| {
@@ -194,7 +194,7 @@ fn bars(times: &Times, axis: Axis) -> String {
     boxes
 }
 
-/// A line over the buckets, down to the axis between those that are apart.
+/// Returns a line over the buckets that drops to the axis between separate ones.
 fn outline(times: &Times, axis: Axis) -> String {
     let mut line = String::new();
     let mut before = None;
@@ -243,7 +243,7 @@ fn grid(axis: Axis) -> Markup {
     }
 }
 
-/// A power of ten, short.
+/// Formats a power of ten briefly.
 fn jobs(power: u32) -> String {
     match power {
         0..=3 => 10u64.pow(power).to_string(),

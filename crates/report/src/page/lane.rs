@@ -1,14 +1,14 @@
-//! One subject's line of a timeline, as the inside of an SVG element that may be stretched.
+//! Draws one subject's line of a timeline, as the contents of an SVG element that may be stretched.
 
 use maud::{Markup, html};
 
 use super::scale::{Boxes, Line, WIDTH};
 use crate::gather::{COLUMNS, Fate, Job, Lane};
 
-/// Height of a lane.
+/// The height of a lane.
 pub(super) const HEIGHT: u32 = 24;
 
-/// How busy it was over the whole run, and where its late jobs are.
+/// Draws how busy the subject was over the whole run, and its late jobs.
 pub(super) fn overview(lane: &Lane) -> Markup {
     let mut area = format!("M0 {HEIGHT}");
     let mut at = 0;
@@ -30,7 +30,7 @@ pub(super) fn overview(lane: &Lane) -> Markup {
     }
 }
 
-/// Jobs one by one. `deadline` says of a late job when it should have been complete.
+/// Draws jobs one by one. `deadline` returns the absolute deadline of a late job.
 pub(super) fn jobs<'a>(
     jobs: impl Iterator<Item = &'a Job>,
     line: Line,
@@ -60,7 +60,7 @@ pub(super) fn jobs<'a>(
     }
 }
 
-/// The signs of a timeline and what they mean.
+/// Explains the signs of a timeline.
 pub(super) fn legend() -> Markup {
     let sign = |class: &'static str, d: &'static str, text: &'static str| {
         html! {

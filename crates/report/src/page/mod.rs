@@ -1,11 +1,11 @@
-//! The page: tables with plots between them. Everything that a plot shows is in a table or a sentence
-//! too; without JavaScript only zooming is missing.
+//! Writes the page: tables with plots between them. Everything in a plot is also in a table or a
+//! sentence. Without JavaScript only zooming is missing.
 //!
-//! - `head`: what a browser may do with the page.
+//! - `head`: the content security policy and the script.
 //! - `parts`: tables, notes.
 //! - `scale`: from instants and times to places.
-//! - `timeline`, `lane`: who ran when, and which jobs were late.
-//! - `data`: what the script draws from when somebody zooms.
+//! - `timeline`, `lane`: when each subject ran, and which jobs were late.
+//! - `data`: the data from which the script draws after zooming.
 //! - `histogram`, `use_of_budget`: plots of one subject.
 //! - `worst`: the latest jobs, one by one.
 //! - `contract`: the contract and its admission.
@@ -43,7 +43,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("missing", "What is missing"),
 ];
 
-/// The page of a report; `file` is the name of the trace.
+/// Returns the page of a report. `file` is the name of the trace.
 pub(crate) fn page(report: &Report, file: &str) -> String {
     let survey = &report.survey;
     let title = format!("{}: what happened", shown::name(file));
@@ -97,7 +97,7 @@ fn section(id: &str, inside: Markup) -> Markup {
     }
 }
 
-/// What run it is.
+/// Lists the facts of the run.
 fn facts(survey: &Survey) -> Markup {
     let run = survey.run.as_ref();
     let command = run.map_or("", |run| run.command.as_str());
@@ -121,7 +121,7 @@ fn facts(survey: &Survey) -> Markup {
     }
 }
 
-/// An instant as a date and a time of day, UTC.
+/// Formats an instant as a date and a time of day, in UTC.
 fn moment(run: &Run, at: Instant) -> String {
     let nanos = i128::from(run.epoch_unix_ns) + i128::from(at.as_nanos());
     let Ok(at_unix_s) = u64::try_from(nanos / 1_000_000_000) else {
@@ -134,7 +134,7 @@ fn moment(run: &Run, at: Instant) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// How many promises were kept, in words and marks.
+/// Shows how many promises were kept, in words and marks.
 fn standing(tally: Tally) -> Markup {
     let Tally { kept, broken, not_judgeable } = tally;
     html! {

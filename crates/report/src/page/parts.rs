@@ -1,12 +1,12 @@
-//! Tables and marks.
+//! Makes tables and marks.
 
 use maud::{Markup, html};
 use punctual_sweep::sheet::{Sheet, Value};
 
-/// Rows of a table: beyond them, nobody reads.
+/// The most rows of a table. Longer ones are of no use to a reader.
 const MOST_ROWS: usize = 1_100;
 
-/// A table that can be scrolled sideways, also with keys.
+/// Makes a table that can be scrolled sideways, also with keys.
 pub(super) fn table(sheet: &Sheet, caption: &str) -> Markup {
     html! {
         div.wide role="region" aria-label=(caption) tabindex="0" {
@@ -40,7 +40,7 @@ pub(super) fn table(sheet: &Sheet, caption: &str) -> Markup {
     }
 }
 
-/// Whether a column has numbers, as far as its first row tells.
+/// Returns whether a column has numbers, judged by its first row.
 fn is_number(sheet: &Sheet, column: usize) -> bool {
     column > 0 && sheet.rows.first().is_some_and(|row| row[column].is_number())
 }
@@ -66,7 +66,7 @@ fn class_of(verdict: &str) -> &'static str {
     }
 }
 
-/// A sign beside the word, so that nothing hangs on colour alone.
+/// Returns a sign beside the word, so that nothing depends on colour alone.
 pub(super) fn mark(verdict: &str) -> Markup {
     let sign = match verdict {
         "kept" => "✓",

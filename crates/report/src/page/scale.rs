@@ -1,8 +1,8 @@
-//! From times to places in a plot, and to short texts.
+//! Maps times to places in a plot and to short texts.
 
 use std::fmt::Write;
 
-/// So many nanoseconds to three or four digits, in the unit that fits.
+/// Formats a time in nanoseconds to three or four digits, in the unit that fits.
 pub(super) fn short(nanos: u64) -> String {
     let (unit, name) = unit_of(nanos);
     let value = nanos as f64 / unit as f64;
@@ -17,17 +17,18 @@ pub(super) fn short(nanos: u64) -> String {
     format!("{text} {name}")
 }
 
-/// An instant, so many nanoseconds after the first event: in seconds, to a microsecond.
+/// Formats an instant, in nanoseconds after the first event, as seconds to a microsecond.
 pub(super) fn instant(nanos: u64) -> String {
     let text = format!("{:.6}", (nanos / 1_000) as f64 / 1e6);
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The label of a tick, in the unit of the last: as many digits as tell it from the next.
+/// Formats the label of a tick, in the unit of the last one, with the digits that distinguish it
+/// from the next.
 fn tick(nanos: u64, step: u64, last: u64) -> String {
     let (unit, name) = unit_of(last.max(step));
     let decimals = (unit / step.clamp(1, unit)).max(1).ilog10() as usize;
-    // A step of 2 or 5 needs the digit that its power of ten has.
+    // A step of 2 or 5 needs as many digits as its power of ten.
     let decimals = decimals + usize::from(unit > step && 10u64.pow(decimals as u32) * step < unit);
     format!("{:.decimals$} {name}", nanos as f64 / unit as f64)
 }
@@ -41,26 +42,26 @@ fn unit_of(nanos: u64) -> (u64, &'static str) {
     }
 }
 
-/// An interval of instants, as places from 0 to [`WIDTH`].
+/// An interval of instants, drawn on places from 0 to [`WIDTH`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    /// Nanoseconds.
+    /// The first instant in nanoseconds.
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-/// Places of a line.
+/// The number of places of a line.
 pub(super) const WIDTH: f64 = 1_000.0;
 
 impl Line {
-    /// Where this instant is, at the ends if beyond them.
+    /// Returns the place of this instant, or the nearer end if it is outside.
     pub(super) fn at(&self, nanos: u64) -> f64 {
         let span = self.to.saturating_sub(self.from).max(1) as f64;
         WIDTH * nanos.clamp(self.from, self.to.max(self.from)).saturating_sub(self.from) as f64
             / span
     }
 
-    /// Round instants since `zero`, four to eight of them, with their places in percent.
+    /// Returns four to eight round instants since `zero`, with their places in percent.
     pub(super) fn ticks(&self, zero: u64) -> Vec<(f64, String)> {
         let span = self.to.saturating_sub(self.from).max(1);
         let step = step(span);
@@ -76,7 +77,7 @@ impl Line {
     }
 }
 
-/// 1, 2 or 5 of a power of ten, of which 4 to 8 fit into `span`.
+/// Returns 1, 2 or 5 times a power of ten, of which 4 to 8 fit into `span`.
 fn step(span: u64) -> u64 {
     let rough = (span / 8).max(1);
     let unit = 10u64.pow(rough.ilog10());
@@ -92,7 +93,7 @@ fn step(span: u64) -> u64 {
 pub(super) struct Boxes(pub(super) String);
 
 impl Boxes {
-    /// A box, at least so wide that it is seen.
+    /// Adds a box, at least wide enough to be visible.
     pub(super) fn add(&mut self, x: (f64, f64), y: (u32, u32)) {
         let to = x.1.max(x.0 + 0.8);
         // Writing to a string cannot fail.

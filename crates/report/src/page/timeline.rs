@@ -1,4 +1,4 @@
-//! The whole run, a lane a subject.
+//! Shows the whole run, with a lane for each subject.
 
 use maud::{Markup, PreEscaped, html};
 use punctual_model::Duration;
@@ -9,7 +9,7 @@ use crate::Report;
 use crate::gather::{Lane, Survey, counted};
 use crate::tables;
 
-/// Buttons: what the script does, the words, the key.
+/// The buttons: the action of the script, the words, the key.
 const BUTTONS: &[(&str, &str, &str)] = &[
     ("in", "Zoom in", "+"),
     ("out", "Zoom out", "−"),
@@ -60,7 +60,7 @@ pub(super) fn timeline(report: &Report) -> Markup {
     }
 }
 
-/// The scale above lanes.
+/// Makes the scale above lanes.
 pub(super) fn ticks(line: Line, zero: u64) -> Markup {
     html! {
         div.ticks aria-hidden="true" {
@@ -84,7 +84,7 @@ fn one(survey: &Survey, drawn: &Lane) -> Markup {
     }
 }
 
-/// What a reader would see in a lane, for those who cannot.
+/// Describes a lane for readers who cannot see it.
 fn seen(survey: &Survey, lane: &Lane, name: &str) -> String {
     let judged = &survey.judged[lane.subject as usize];
     let busy: u64 = lane.busy.iter().map(|&busy| u64::from(busy)).sum();
@@ -105,7 +105,7 @@ fn seen(survey: &Survey, lane: &Lane, name: &str) -> String {
     text
 }
 
-/// What one sees, and what was left out.
+/// Says what is drawn, and what was left out.
 fn what_is_drawn(report: &Report) -> String {
     let (survey, drawn) = (&report.survey, &report.drawn);
     let windows = &drawn.windows;
@@ -125,7 +125,7 @@ fn what_is_drawn(report: &Report) -> String {
 }
 
 fn data_block(report: &Report) -> Markup {
-    // Nothing in it can end the element.
+    // No part of it can end the element.
     let text = data::data(report).to_string().replace('<', "\\u003c");
     html! { script type="application/json" id="data" { (PreEscaped(text)) } }
 }

@@ -1,4 +1,4 @@
-//! How budgets were used: a table, and a bar for each subject.
+//! Shows the use of budgets: a table, and a bar for each subject.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use super::scale::short;
 use crate::gather::Survey;
 use crate::tables;
 
-/// Subjects that have a bar.
+/// The number of subjects that have a bar.
 const MOST_BARS: usize = 48;
 
 pub(super) fn budgets(survey: &Survey) -> Markup {
@@ -32,7 +32,7 @@ pub(super) fn budgets(survey: &Survey) -> Markup {
     }
 }
 
-/// Half of the jobs, 99 of 100, and the most, against the budget.
+/// Draws the median, the 99th percentile and the maximum of the jobs against the budget.
 fn bar(survey: &Survey, place: usize) -> Markup {
     let Some(budget) = survey.measured[place].budget.as_deref() else {
         return html! {};
@@ -41,10 +41,10 @@ fn bar(survey: &Survey, place: usize) -> Markup {
     let nanos =
         |percent| budget.used.percentile(percent).map_or(0, punctual_model::Duration::as_nanos);
     let most = budget.used.max().map_or(0, punctual_model::Duration::as_nanos);
-    // Far beyond the budget is drawn as three times of it.
+    // Use far beyond the budget is drawn as three times the budget.
     let end = whole.max(most.min(whole.saturating_mul(3))) as f64 * 1.02;
     let x = |nanos: u64| format!("{:.1}", (1000.0 * nanos as f64 / end).min(1000.0));
-    // As many subjects as there are places.
+    // There are as many subjects as there are places.
     let name = tables::name(survey, place as u32);
     let seen = format!(
         "half of the jobs used at most {}, 99 % at most {}, the most {}, of {}",

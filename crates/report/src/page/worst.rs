@@ -1,4 +1,4 @@
-//! Late jobs: what made them late, the latest of them one by one.
+//! Shows the late jobs: the causes, and the latest jobs one by one.
 
 use maud::{Markup, html};
 use punctual_model::Instant;
@@ -10,9 +10,9 @@ use crate::Report;
 use crate::gather::{Job, Late, Survey, counted};
 use crate::{shown, tables};
 
-/// Late jobs that have a drawing.
+/// The number of late jobs that have a drawing.
 const MOST_DRAWN: usize = 8;
-/// Lanes of one.
+/// The number of lanes of one drawing.
 const MOST_LANES: usize = 8;
 
 pub(super) fn late(report: &Report) -> Markup {
@@ -79,7 +79,7 @@ fn one(report: &Report, late: &Late) -> Markup {
     }
 }
 
-/// Who ran around the late job, itself first.
+/// Draws the subjects that ran around the late job, its own first.
 fn drawing(report: &Report, late: &Late) -> Markup {
     let (survey, drawn) = (&report.survey, &report.drawn);
     let length = late.end.saturating_since(late.release).as_nanos();

@@ -1,11 +1,11 @@
-//! How budgets were used.
+//! Tabulates the use of budgets.
 
 use punctual_sweep::sheet::{Sheet, Value};
 
 use super::{count, name, places, time};
 use crate::gather::Survey;
 
-/// A row for each subject whose budget or longest work is known.
+/// Returns a row for each subject with a known budget or wcet.
 pub(crate) fn budgets(survey: &Survey) -> Sheet {
     let row = |place: u32| {
         let budget = survey.measured[place as usize].budget.as_deref()?;

@@ -1,11 +1,11 @@
-//! Time constraints: asked for, answered, kept.
+//! Tabulates time constraints: requested, answered, kept.
 
 use punctual_sweep::sheet::{Sheet, Value};
 
 use super::{count, name, places, time};
 use crate::gather::Survey;
 
-/// A row for each subject that asked for any.
+/// Returns a row for each subject that requested any.
 pub(crate) fn constraints(survey: &Survey) -> Sheet {
     let row = |place: u32| {
         let of = &survey.measured[place as usize].constraints;

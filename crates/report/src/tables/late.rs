@@ -1,4 +1,4 @@
-//! The latest jobs, and what made jobs late.
+//! Tabulates the latest jobs, and the causes of tardiness.
 
 use std::cmp::Reverse;
 
@@ -9,10 +9,10 @@ use super::{count, name, time};
 use crate::gather::{Late, Survey};
 use crate::shown;
 
-/// Rows of the list.
+/// The most rows of the list.
 const MOST_ROWS: usize = 200;
 
-/// The latest first. Instants are since the first event.
+/// Returns the latest jobs, the latest first. Instants count from the first event.
 pub(crate) fn latest(survey: &Survey) -> Sheet {
     let since = |at: Instant| time(Some(at.saturating_since(survey.from())));
     let row = |late: &Late| {
@@ -48,7 +48,7 @@ fn main_cause(late: &Late) -> String {
     }
 }
 
-/// How much of all tardiness is laid to what, the most first.
+/// Returns the part of all tardiness that each cause has, the largest first.
 pub(crate) fn by_cause(survey: &Survey) -> Sheet {
     let causes = &survey.late.by_cause;
     let all: u128 = causes.values().map(|(_, share)| u128::from(share.as_nanos())).sum();

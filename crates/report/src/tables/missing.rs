@@ -1,11 +1,11 @@
-//! What the trace does not tell, place by place.
+//! Tabulates what is missing in the trace, place by place.
 
 use punctual_sweep::sheet::{Sheet, Value};
 
 use super::{count, time};
 use crate::gather::Survey;
 
-/// Losses of events and damages of the file.
+/// Returns the losses of events and the damages of the file.
 pub(crate) fn missing(survey: &Survey) -> Sheet {
     let losses = &survey.losses;
     let lost = losses.lost.iter().map(|(at, events)| {

@@ -1,11 +1,11 @@
-//! What was found, as tables: each is on the page and in the JSON.
+//! Tabulates the results. Each table is on the page and in the JSON.
 //!
-//! - `promises`: what was promised to whom and what became of it.
+//! - `promises`: the promise to each subject and its verdict.
 //! - `times`: response times and wake-up latencies, their percentiles and histograms.
-//! - `budgets`: how budgets were used.
-//! - `constraints`: what time constraints were asked for, and what became of them.
+//! - `budgets`: the use of budgets.
+//! - `constraints`: requests for time constraints and their outcome.
 //! - `late`: the latest jobs, and causes.
-//! - `missing`: what the trace does not tell.
+//! - `missing`: what is missing in the trace.
 
 mod budgets;
 mod constraints;
@@ -27,7 +27,7 @@ pub(crate) use missing::missing;
 pub(crate) use promises::{Tally, promises, promises_and_fates, tally};
 pub(crate) use times::{histogram, times};
 
-/// The name of the subject at this place, as it is shown.
+/// Returns the name of the subject at this place, as it is shown.
 pub(crate) fn name(survey: &Survey, subject: u32) -> String {
     survey
         .subjects
@@ -36,9 +36,9 @@ pub(crate) fn name(survey: &Survey, subject: u32) -> String {
         .map_or_else(|| "?".into(), |of| shown::name(&of.name))
 }
 
-/// Places of subjects that have jobs or are named, in order.
+/// Returns the places of subjects that have jobs or are named, in order.
 fn places(survey: &Survey) -> std::ops::Range<u32> {
-    // At most as many as there are places.
+    // There are at most as many as there are places.
     0..survey.subjects.all().len() as u32
 }
 

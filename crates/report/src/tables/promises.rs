@@ -1,4 +1,4 @@
-//! What was promised to whom, and what became of it.
+//! Tabulates the promise to each subject, and its verdict.
 
 use punctual_model::Service;
 use punctual_sweep::sheet::{Sheet, Value};
@@ -7,7 +7,7 @@ use punctual_trace::check::{Verdict, Why};
 use super::{count, name, places, time};
 use crate::gather::{Survey, counted};
 
-/// How many promises were kept, broken, and not judgeable.
+/// The numbers of promises that were kept, broken, and not judgeable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) kept: u64,
@@ -27,10 +27,10 @@ pub(crate) fn tally(survey: &Survey) -> Tally {
     tally
 }
 
-/// The verdict on the subject at this place, and why there is none.
+/// Returns the verdict on the subject at this place, with the reason if there is none.
 fn verdict(survey: &Survey, subject: u32) -> String {
     match survey.judged[subject as usize].verdict {
-        // What damage cost is not known in events.
+        // The events lost to damage are not known by number.
         Verdict::NotJudgeable(Why::Lost { .. }) => {
             let losses = &survey.losses;
             let lost = losses.events.saturating_add(losses.missing_events);
@@ -45,7 +45,7 @@ fn verdict(survey: &Survey, subject: u32) -> String {
     }
 }
 
-/// A row for each subject.
+/// Returns a row for each subject.
 pub(crate) fn promises(survey: &Survey) -> Sheet {
     let row = |place: u32| {
         let subject = &survey.subjects.all()[place as usize];
@@ -74,8 +74,8 @@ pub(crate) fn promises(survey: &Survey) -> Sheet {
     Sheet { name: "promises", columns: &ALL, rows: places(survey).map(row).collect() }
 }
 
-/// The same as two tables that a page is wide enough for: the promises, and what else became of jobs,
-/// of those subjects of which there is anything.
+/// Returns the same as two tables that fit the width of a page: the promises, and the other fates
+/// of jobs for the subjects that have any.
 pub(crate) fn promises_and_fates(survey: &Survey) -> [Sheet; 2] {
     let all = promises(survey).rows.into_iter();
     let (mut promised, mut fates) = (Vec::new(), Vec::new());
@@ -116,7 +116,7 @@ const FATES: [(&str, &str); 8] = [
     ("gave_way", "gave way"),
 ];
 
-/// Both, the subject once.
+/// The columns of both tables, with the subject once.
 const ALL: [(&str, &str); 16] = {
     let mut all = [("", ""); 16];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Response times and wake-up latencies.
+//! Tabulates response times and wake-up latencies.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use punctual_sweep::sheet::{Sheet, Value};
 use super::{count, name, places, time};
 use crate::gather::{Measured, Survey, Times, bucket_start};
 
-/// Percentiles of each, beside what was promised and what was proven.
+/// Returns the percentiles of each, beside the promised and the proven bound.
 pub(crate) fn times(survey: &Survey, proven: &BTreeMap<String, Duration>) -> Sheet {
     let mut rows = Vec::new();
     for place in places(survey) {
@@ -51,7 +51,7 @@ pub(crate) fn times(survey: &Survey, proven: &BTreeMap<String, Duration>) -> She
     }
 }
 
-/// The numbers behind the plot of one subject.
+/// Returns the numbers behind the plot of one subject.
 pub(crate) fn histogram(measured: &Measured) -> Sheet {
     let mut buckets: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     for (bucket, jobs) in measured.response_time.buckets() {

@@ -1,5 +1,5 @@
-//! A real browser, spoken to over two pipes (the DevTools protocol). Chromium is no part of what the
-//! tests install: without it they say so and do nothing.
+//! Drives a real browser over two pipes (the DevTools protocol). Chromium is not installed with the
+//! tests. Without it they say so and do nothing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long an answer may take on a loaded machine.
+/// The longest time that an answer may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one page; it ends with this value.
+/// A browser with one page. It is closed when this value is dropped.
 pub(crate) struct Browser {
     child: Child,
     orders: ChildStdin,
     answers: Receiver<Value>,
     session: Option<String>,
-    /// What came without being asked for.
+    /// The events that came without a request.
     pub(crate) events: Vec<Value>,
     next: u64,
     _profile: TempDir,
 }
 
 impl Browser {
-    /// Starts it and opens a page; none where there is no browser.
+    /// Starts it and opens a page. Returns `None` if there is no browser.
     pub(crate) fn start() -> Option<Self> {
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let found = names.iter().find(|name| {
@@ -96,7 +96,7 @@ impl Browser {
         }
     }
 
-    /// Opens a file and waits until it is there.
+    /// Opens a file and waits until it is loaded.
     pub(crate) fn open(&mut self, path: &Path) {
         self.events.clear();
         self.call("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
@@ -112,7 +112,7 @@ impl Browser {
         self.answers.recv_timeout(left).unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
-    /// The value of an expression on the page.
+    /// Returns the value of an expression on the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", params);
@@ -120,7 +120,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Presses a key as a person does.
+    /// Presses and releases a key.
     pub(crate) fn press(&mut self, key: &str) {
         let code = match key {
             "Tab" => 9,
@@ -140,7 +140,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", up);
     }
 
-    /// A screen so wide, in this colour scheme.
+    /// Sets the width of the screen and the colour scheme.
     pub(crate) fn screen(&mut self, width: u32, scheme: &str) {
         let size =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
@@ -149,7 +149,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// Errors and warnings of the console, of the policy, and anything that was fetched.
+    /// Returns errors and warnings of the console and of the policy, and anything that was fetched.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let is_complaint = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown" | "Log.entryAdded" | "Runtime.consoleAPICalled") => true,
@@ -164,7 +164,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have gone already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

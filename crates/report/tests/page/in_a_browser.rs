@@ -1,4 +1,4 @@
-//! What a person meets who opens the page: with a mouse, with keys, with a screen reader.
+//! Tests the page as a user sees it: with a mouse, with keys, with a screen reader.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::browser::Browser;
 use crate::made;
 
-/// A file with the page of a trace.
+/// Writes the page of a trace to a file.
 fn written(trace: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("page.html");
@@ -16,7 +16,7 @@ fn written(trace: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Where the focus is: the tag and what it says.
+/// Returns the focused element: its tag and its text.
 const FOCUS: &str = "(() => { const at = document.activeElement; \
     return at.tagName + ' ' + (at.getAttribute('aria-label') || at.textContent).trim().slice(0, 40) })()";
 
@@ -46,12 +46,12 @@ fn nobody_complains_in_light_or_dark_wide_or_narrow() {
     }
 }
 
-/// Tables of promises that are wider than their place.
+/// Returns the tables of promises that are wider than their place.
 const SIDEWAYS: &str = "[...document.querySelectorAll('section[aria-labelledby=promises] .wide')]
   .filter((one) => one.scrollWidth > one.clientWidth + 1)
   .map((one) => one.getAttribute('aria-label'))";
 
-/// The least contrast of any text with the ground under it (WCAG 2.2, 1.4.3), and of what.
+/// Returns the least contrast of any text with its background (WCAG 2.2, 1.4.3), and the text.
 const CONTRAST: &str = "(() => {
   const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
   const rgba = (colour) => {

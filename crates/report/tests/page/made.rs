@@ -1,4 +1,4 @@
-//! Traces made for the tests.
+//! Constructs traces for the tests.
 
 use punctual_model::{Duration, Instant, JobId, Service};
 use punctual_report::Report;
@@ -8,12 +8,12 @@ use punctual_trace::{Event, Kind, Promise, Subject, SubjectKind};
 
 pub(crate) const CONTRACT: &str = include_str!("../../../../examples/studio.toml");
 
-/// What somebody might write into a name to get out of it.
+/// A name with which an attacker might try to break out of the text.
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}gnp\u{0}\u{1b}]0;x\u{7}</title>";
 
 const MS: u64 = 1_000_000;
 
-/// A task of the made-up run: name, kind, period, deadline and work in microseconds.
+/// A task of the constructed run: name, kind, period, deadline and work in microseconds.
 struct Task {
     name: &'static str,
     kind: SubjectKind,
@@ -47,11 +47,13 @@ const TASKS: &[Task] = &[
     },
 ];
 
-/// A run of so many frames of 40 ms: the first task is the most urgent, each preempts those after it.
-/// Every 50th frame something holds the CPU up for 15 ms; one job in 64 of the first runs for some 25.
+/// Makes a run of this many frames of 40 ms. The first task is the most urgent, and each preempts
+/// those after it. Every 50th frame the CPU is held up for 15 ms; one job in 64 of the first task
+/// runs for some 25.
 pub(crate) fn events(frames: u64) -> Vec<Event> {
     let mut released: Vec<u64> = vec![0; TASKS.len()];
-    // Of each task: its oldest job that is not complete, what it still has to do, whether it began.
+    // For each task, its oldest job that is not complete, the remaining work, and whether it has
+    // begun.
     let mut open: Vec<Option<(JobId, u64, u64, bool)>> = vec![None; TASKS.len()];
     let (mut now, mut running) = (0u64, None::<usize>);
     let mut events = Vec::new();
@@ -61,7 +63,7 @@ pub(crate) fn events(frames: u64) -> Vec<Event> {
             let release = released[at] * task.period * 1000;
             if open[at].is_none() && release <= now {
                 let job = JobId { task: at as u32, index: released[at] };
-                // A little of everything, the same in every run.
+                // Some variation, the same in every run.
                 let is_overrun = at == 0 && released[at] % 64 == 40;
                 let work = if is_overrun { 30 * MS } else { task.work * 1000 };
                 let work = work * (80 + (released[at] * 7919 + at as u64 * 31) % 21) / 100;
@@ -132,7 +134,7 @@ pub(crate) fn run() -> Run {
     }
 }
 
-/// The file of a run of so many frames.
+/// Makes the file of a run of this many frames.
 pub(crate) fn trace(frames: u64) -> Vec<u8> {
     let mut writer = Writer::new(&run());
     for task in 0..TASKS.len() {
@@ -143,7 +145,7 @@ pub(crate) fn trace(frames: u64) -> Vec<u8> {
     writer.take()
 }
 
-/// The same with budgets, lost events, a verdict, jobs that never began, and no end.
+/// Makes a file that also has budgets, lost events, a verdict, jobs that never began, and no end.
 pub(crate) fn eventful() -> Vec<u8> {
     let mut writer = Writer::new(&run());
     for task in 0..TASKS.len() {
@@ -195,7 +197,7 @@ pub(crate) fn eventful() -> Vec<u8> {
     writer.take()
 }
 
-/// What is made of a file.
+/// Reports on a file.
 pub(crate) fn report(bytes: &[u8]) -> Report {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("made.ptrace");

@@ -1,4 +1,4 @@
-//! The page of a trace: as text, and in a real browser where there is one.
+//! Tests the page of a trace, as text and in a real browser if there is one.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 mod browser;

@@ -1,4 +1,4 @@
-//! The page as text: what is in it, what is not, how long it is.
+//! Tests the page as text: its contents, its safety, its length.
 
 use std::time::Instant as Clock;
 
@@ -11,7 +11,7 @@ use crate::made::{self, HOSTILE};
 #[test]
 fn whatever_a_name_contains_the_page_runs_nothing_of_it() {
     let page = made::report(&made::trace(60)).to_html(HOSTILE);
-    // The two scripts are ours: data, and the one that the policy names by its sum.
+    // The two scripts are ours: the data, and the script whose hash the policy names.
     assert_eq!(page.matches("<script").count(), 2, "an element of a name");
     assert_eq!(page.matches("</script>").count(), 2);
     assert!(!page.contains("<img"), "an element of a name");
@@ -115,7 +115,7 @@ fn a_million_events_make_a_page_that_a_browser_can_bear() {
     );
 }
 
-/// Numbers as no run has them: none makes the report stop, or the page endless.
+/// Draws numbers that no run has. None may stop the report, or make the page endless.
 #[test]
 fn whatever_numbers_a_trace_contains_there_is_a_page() {
     let mut state = 7u64;
