@@ -1,5 +1,5 @@
-//! Gives the shared library the name that programs ask for when they start: with the number of its
-//! binary interface, which changes when old programs would no longer work.
+//! Sets the name (soname) under which programs load the shared library. It contains the number of
+//! the binary interface, which changes when old programs would no longer work.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Error numbers, the sentence behind each, and what keeps panics on our side of the edge.
+//! Defines the error numbers with their sentences, and keeps panics on the Rust side.
 
 mod failure;
 mod inside;
@@ -10,35 +10,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) use failure::Failure;
 pub(crate) use inside::{Inside, inside};
 
-/// What a call came to. The numbers are stable; 0 to 3 mean what the exit status of the `punctual`
-/// command means.
+/// The result of a call. The numbers are stable. 0 to 3 mean the same as the exit status of the
+/// `punctual` command.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_error {
-    /// Done.
+    /// Success.
     PUNCTUAL_OK = 0,
-    /// Admission said no. The sentence names what failed, by how much, and what would fit instead.
+    /// Not admitted. The sentence names what failed, by how much, and what would fit instead.
     PUNCTUAL_EREFUSED = 1,
-    /// An argument that cannot be, or a call at a time when it cannot be.
+    /// An argument is not valid, or the call is not allowed at this time.
     PUNCTUAL_EINVAL = 2,
-    /// This host cannot: a privilege or a feature is missing. The sentence says what to do.
+    /// This host is not able to do it: a privilege or a feature is missing. The sentence says what
+    /// to do.
     PUNCTUAL_EHOST = 3,
     /// There is no such upcall, thread or process (any more).
     PUNCTUAL_ENOENT = 4,
-    /// A handler has not come back from its iteration: its argument must be left alone.
+    /// A handler has not returned from its iteration. Its argument must be left alone.
     PUNCTUAL_ESTUCK = 5,
     /// The upcalls do not run any more: the kernel took their scheduling class away, or they were
     /// stopped.
     PUNCTUAL_EENDED = 6,
-    /// Nothing happened in the time given.
+    /// Nothing happened before the time-out.
     PUNCTUAL_ETIMEDOUT = 7,
-    /// Called from where it would wait for itself: inside a handler or a notice.
+    /// Called from inside a handler or a notice, where the call would wait for itself.
     PUNCTUAL_EDEADLK = 8,
-    /// A bug in this library. Nothing more should be asked of the handle but to be freed.
+    /// A bug in this library. The handle must only be freed.
     PUNCTUAL_EINTERNAL = 9,
-    /// It would have to wait: no room, or no message.
+    /// The call would have to wait: there is no room, or no message.
     PUNCTUAL_EAGAIN = 10,
-    /// The broker that carried the channel is gone: punctual_channel_rejoin. Nothing in it is lost.
+    /// The broker that carried the channel is gone. Nothing in the channel is lost; call
+    /// punctual_channel_rejoin.
     PUNCTUAL_EGONE = 11,
 }
 
@@ -48,7 +50,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// What C calls: runs `call`, and turns what it says, or a panic, into a number and a sentence.
+/// Wraps every function that C calls: runs `call`, and turns an error or a panic into a number and
+/// a sentence.
 pub(crate) fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> punctual_error {
     let failure = if inside() == Inside::Handler {
         Failure::new(
@@ -69,13 +72,14 @@ pub(crate) fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> punctual_er
         }
     };
     let sentence = one_line(&failure.sentence);
-    // Fails only while the thread is being torn down: then nobody can ask.
+    // Fails only while the thread is being torn down. The sentence cannot be read any more then.
     let _ = LAST.try_with(|last| last.replace(sentence));
     failure.error
 }
 
-/// A text for C, on one line. Names come from programs, and panics from anywhere: a zero would end the
-/// text early, and other control characters would break the line or the terminal it is printed on.
+/// Makes a text for C, on one line. Names come from programs, and panics from anywhere. A zero
+/// would end the text early, and other control characters would break the line or the terminal it
+/// is printed on.
 pub(crate) fn one_line(text: &str) -> CString {
     let safe = |char: char| match char {
         '\t' | '\n' | '\r' => ' ',
@@ -86,17 +90,18 @@ pub(crate) fn one_line(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// What the last call of this thread that failed had to say: a sentence with the numbers, in UTF-8,
-/// without a newline or another control character; empty if none failed. Valid until the next call of
-/// this thread that fails.
+/// Returns the sentence of the last call of this thread that failed. It contains the numbers, in
+/// UTF-8, without a newline or another control character; it is empty if no call failed. It is
+/// valid until the next call of this thread that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
     const NOTHING: &CStr = c"";
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(NOTHING.as_ptr())
 }
 
-/// The exit status that the `punctual` command would have for this error: 0 kept, 1 refused or broken
-/// promise, 2 bad usage, 3 this host cannot. For programs that want to be scripted alike.
+/// Returns the exit status that the `punctual` command would have for this error: 0 kept, 1 refused
+/// or broken promise, 2 bad usage, 3 this host is not able to. For programs whose exit status
+/// should match the command's.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_exit_status(error: c_int) -> c_int {
     const EINVAL: c_int = PUNCTUAL_EINVAL as c_int;

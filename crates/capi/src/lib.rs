@@ -1,26 +1,28 @@
-//! The C API: a thin edge over `punctual-runtime`, and over the clients of broker and channels.
+//! Provides the C API: a thin layer over `punctual-runtime`, and over the clients of broker and
+//! channels.
 //!
-//! - [`error`]: error numbers, and the sentence behind each.
+//! - [`error`]: error numbers and their sentences.
 //! - [`sized`]: structures whose first member is their size, read and written with care.
 //! - [`upcalls`]: the upcalls of a process.
 //! - [`reservations`]: CPU reservations and time constraints.
 //! - [`channels`]: messages with a promised delay.
 //!
-//! Nothing panics across the edge: `error::guarded` is around every call.
-//! `include/punctual.h` is made from this crate by cbindgen, so the documentation of public items is
-//! written for readers of C.
+//! No panic crosses the edge: `error::guarded` wraps every call. cbindgen makes
+//! `include/punctual.h` from this crate, so the documentation of public items is written for
+//! readers of C.
 //!
 //! # Safety
-//! What the caller of every function promises: a pointer is null, or points to what its type says,
-//! for as long as the call lasts; a structure that begins with its size is as long as it says; a
-//! text ends with a zero; what is written to is used by nobody else meanwhile. A handle is null, or
-//! was given by this library and not freed, and is not freed during the call.
+//! The caller of every function promises the following. A pointer is null, or points to what its
+//! type says for as long as the call lasts. A structure that begins with its size is as long as
+//! that says. A text ends with a zero. No other thread uses memory that is written to during the
+//! call. A handle is null, or was given by this library and not freed, and is not freed during the
+//! call.
 #![allow(unsafe_code, reason = "the edge to C")]
 #![allow(non_camel_case_types, reason = "these are the names that C programs see")]
 #![allow(clippy::missing_safety_doc, reason = "said once, above, for all that C calls")]
 #![warn(unsafe_op_in_unsafe_fn)]
 
-// In the order in which the header has them.
+// In the order of the header.
 pub mod error;
 pub mod sized;
 
@@ -38,13 +40,13 @@ const VERSION: &CStr =
         Err(_) => panic!("a version has no zero in it"),
     };
 
-/// The version of this library, as "0.1.0". Never freed.
+/// Returns the version of this library, such as "0.1.0". Must not be freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The time: nanoseconds of CLOCK_MONOTONIC.
+/// Returns the time in nanoseconds of CLOCK_MONOTONIC.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now() -> u64 {
     punctual_linux::clock::now().as_nanos()

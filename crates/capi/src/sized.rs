@@ -1,8 +1,9 @@
-//! Structures whose first member is their size: so that a program and a library of different ages
-//! understand each other.
+//! Reads and writes structures whose first member is their size, so that a program and a library of
+//! different versions understand each other.
 //!
-//! A program that knows less passes less; what it does not know is zero. A program that knows more
-//! passes more, which is refused unless it is zero, because the library would not do what it says.
+//! An older program passes less, and the members it does not know are taken as zero. A newer
+//! program passes more, which is refused unless it is zero, because the library would not do what
+//! it says.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
@@ -10,7 +11,7 @@ use std::slice;
 
 use crate::error::Failure;
 
-/// No structure is longer; a size above it is a forgotten initialisation.
+/// The longest structure. A greater size means that the program forgot to initialise it.
 const LONGEST: usize = 4096;
 
 /// A structure of the API that starts with its size.
@@ -18,15 +19,15 @@ const LONGEST: usize = 4096;
 /// # Safety
 /// It is `repr(C)`, its first member is a `usize`, and every pattern of bits is a value of it.
 pub(crate) unsafe trait Record: Copy {
-    /// What C calls it.
+    /// The name of the structure in C.
     const NAME: &'static str;
-    /// Its size in the first version of the API that has it: up to the end of the last member of that
-    /// version, by name. The size of the structure itself would grow with each member appended, and
-    /// refuse the programs made before.
+    /// The size in the first version of the API that has the structure: up to the end of the last
+    /// member of that version, by name. The size of the structure itself would grow with each new
+    /// member, and so refuse older programs.
     const FIRST: usize;
 }
 
-/// The size that `record` says it has, within bounds.
+/// Returns the size that `record` says it has, if it is within bounds.
 ///
 /// # Safety
 /// `record` is null or points to a `usize` that may be read.
@@ -49,7 +50,7 @@ unsafe fn size_of_record<T: Record>(record: *const T) -> Result<usize, Failure> 
     Ok(size)
 }
 
-/// Reads what a program passes.
+/// Reads a structure that a program passes.
 ///
 /// # Safety
 /// `record` is null or points to a structure of the size it says, none of whose bytes is written to
@@ -78,16 +79,18 @@ pub(crate) unsafe fn read<T: Record>(record: *const T) -> Result<T, Failure> {
     }
 }
 
-/// Writes what a program asks for: as much as it has room for, and zero into what we do not know.
+/// Writes a structure for the program: as much as it has room for, and zero into members that this
+/// library does not know.
 ///
 /// # Safety
 /// `record` is null or points to a structure of the size it says, which may be written to and which
-/// nobody else uses meanwhile.
+/// no other thread uses meanwhile.
 pub(crate) unsafe fn write<T: Record>(record: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: as promised.
     let size = unsafe { size_of_record(record.cast_const()) }?;
     let known = size.min(size_of::<T>());
-    // SAFETY: within the size it says it has; `value` is that long too, and our own. Its size stays.
+    // SAFETY: within the size it says it has; `value` is at least that long, and our own. The size
+    // member stays.
     unsafe {
         let to = record.cast::<u8>();
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to, known);
@@ -97,7 +100,7 @@ pub(crate) unsafe fn write<T: Record>(record: *mut T, value: T) -> Result<(), Fa
     Ok(())
 }
 
-/// Whether a result can be written, before anything is done that could not be undone.
+/// Checks that a result can be written, before anything is done that cannot be undone.
 ///
 /// # Safety
 /// As for [`write`].
@@ -106,10 +109,10 @@ pub(crate) unsafe fn can_write<T: Record>(record: *mut T) -> Result<(), Failure>
     unsafe { size_of_record(record.cast_const()) }.map(|_| ())
 }
 
-/// A pointer to write one result to, refused if it is null.
+/// Returns a reference to write one result to, or an error if the pointer is null or not aligned.
 ///
 /// # Safety
-/// `to` is null or may be written to, and nobody else uses it meanwhile.
+/// `to` is null or may be written to, and no other thread uses it meanwhile.
 pub(crate) unsafe fn out<'a, T>(to: *mut T, name: &str) -> Result<&'a mut MaybeUninit<T>, Failure> {
     if to.is_null() || !to.is_aligned() {
         return Err(Failure::invalid(format!("{name} is null or not aligned")));
@@ -118,7 +121,7 @@ pub(crate) unsafe fn out<'a, T>(to: *mut T, name: &str) -> Result<&'a mut MaybeU
     Ok(unsafe { &mut *to.cast::<MaybeUninit<T>>() })
 }
 
-/// A reference to what a handle stands for, refused if it is null.
+/// Returns a reference to the object of a handle, or an error if it is null.
 ///
 /// # Safety
 /// `handle` is null or was given by this library and not freed, and is not freed meanwhile.
@@ -137,10 +140,10 @@ fn check_array<T>(from: *const T, count: usize, name: &str) -> Result<(), Failur
     Ok(())
 }
 
-/// An array to write to, that may not be initialised.
+/// Returns an array to write to, which may be uninitialised.
 ///
 /// # Safety
-/// `to` points to `count` members that nobody else uses meanwhile, or `count` is zero.
+/// `to` points to `count` members that no other thread uses meanwhile, or `count` is zero.
 pub(crate) unsafe fn room<'a, T>(
     to: *mut T,
     count: usize,
@@ -155,10 +158,10 @@ pub(crate) unsafe fn room<'a, T>(
     Ok(unsafe { slice::from_raw_parts_mut(to.cast(), count) })
 }
 
-/// An array to read.
+/// Returns an array to read.
 ///
 /// # Safety
-/// `from` points to `count` values that nobody writes to meanwhile, or `count` is zero.
+/// `from` points to `count` values that are not written to meanwhile, or `count` is zero.
 pub(crate) unsafe fn list<'a, T>(
     from: *const T,
     count: usize,
@@ -172,7 +175,7 @@ pub(crate) unsafe fn list<'a, T>(
     Ok(unsafe { slice::from_raw_parts(from, count) })
 }
 
-/// A text that a program passes; "" if it is null.
+/// Returns a text that a program passes, or "" if it is null.
 ///
 /// # Safety
 /// `text` is null or ends with a zero.
@@ -243,10 +246,10 @@ mod tests {
         let mut record = Known { size: 0, old: 0, new: 0 };
         for size in [0, 15, LONGEST + 1, usize::MAX] {
             record.size = size;
-            // SAFETY: of a refused size, so that nothing beyond the size is touched.
+            // SAFETY: the size is refused, so nothing beyond the size is touched.
             assert!(unsafe { read(&raw const record) }.is_err(), "{size}");
         }
-        // SAFETY: null, and one that is not aligned, are refused unread.
+        // SAFETY: null and misaligned pointers are refused unread.
         unsafe {
             assert!(read::<Known>(std::ptr::null()).is_err());
             assert!(write::<Known>(std::ptr::null_mut(), record).is_err());

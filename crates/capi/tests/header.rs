@@ -1,4 +1,5 @@
-//! include/punctual.h is what cbindgen makes of this crate. PUNCTUAL_UPDATE_HEADER=1 writes it.
+//! Tests that include/punctual.h is what cbindgen makes of this crate. PUNCTUAL_UPDATE_HEADER=1
+//! writes it.
 
 use std::path::Path;
 use std::{env, fs};

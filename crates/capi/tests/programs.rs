@@ -1,7 +1,7 @@
-//! C and C++ programs, built against the library as it is installed, and run.
+//! Builds C and C++ programs against the library as it is installed, and runs them.
 //!
-//! A program exits with 0 if all holds, with 3 if this host cannot (then its part is skipped, and the
-//! reason printed), and with anything else if something does not hold.
+//! A program exits with 0 if all holds, with 3 if this host is not able to (then its part is
+//! skipped, and the reason printed), and with anything else if something does not hold.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// For a program, on a machine with other things to do.
+/// The time-out of a program, on a machine with other things to do.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 const STRICT: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"];
@@ -25,14 +25,14 @@ fn root() -> PathBuf {
 /// A folder into which the library was installed.
 struct Installed(TempDir);
 
-/// One for the tests that run at the same time: a library with debug information is large. Gone with
-/// the last of them.
+/// Shared by the tests that run at the same time, because a library with debug information is
+/// large. Removed with the last of them.
 static SHARED: Mutex<Weak<Installed>> = Mutex::new(Weak::new());
 
 impl Installed {
     fn new() -> Self {
         let folder = TempDir::new().expect("a folder for the library");
-        // Beside the test itself: cargo builds the library for it.
+        // Cargo builds the library for the test and puts it beside the test.
         let this = std::env::current_exe().expect("the test has a path");
         let built = this.parent().expect("and a folder");
         let install = Command::new(root().join("tools/install-library"))
@@ -70,7 +70,7 @@ impl Installed {
         String::from_utf8_lossy(&found.stdout).split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Builds `source`; none, with a printed reason, if there is no such compiler.
+    /// Builds `source`. Returns `None`, and prints the reason, if there is no such compiler.
     fn build(&self, compiler: &str, standard: &str, source: &str) -> Option<PathBuf> {
         let name = Path::new(source).file_stem().expect("a file").to_string_lossy().into_owned();
         let of_its_own = self.0.path().join(format!("{:?}", std::thread::current().id()));
@@ -105,7 +105,7 @@ fn said(output: &Output) -> String {
     format!("{}\n{}{}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// Killed when it is dropped: a test that fails leaves no program.
+/// A child that is killed when this is dropped, so that a failing test leaves no program behind.
 struct Killed(Option<Child>);
 
 impl Drop for Killed {
@@ -117,8 +117,8 @@ impl Drop for Killed {
     }
 }
 
-/// Runs it to its end, or fails after the time-out; what it printed, unless the host cannot. It ends
-/// with 0, or what else it `may_be`.
+/// Runs the program to its end, or fails after the time-out. Returns what it printed, unless the
+/// host is not able to run it. The program must exit with 0, or with `may_be`.
 fn run(program: &Path, arguments: &[&str], may_be: Option<i32>) -> Option<String> {
     let child = Command::new(program)
         .args(arguments)
@@ -152,7 +152,8 @@ fn run(program: &Path, arguments: &[&str], may_be: Option<i32>) -> Option<String
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Builds and runs; programs with real-time threads would disturb each other.
+/// Builds and runs a program, one at a time, because programs with real-time threads would disturb
+/// each other.
 fn check(standard: &str, source: &str, arguments: &[&str]) -> Option<String> {
     check_or(standard, source, arguments, None)
 }
@@ -187,7 +188,7 @@ fn the_examples_of_channels_say_that_no_broker_answers() {
     {
         let Some(program) = installed.build("cc", "c99", source) else { return };
         let arguments = [what, &["127.0.0.1:9", "1", "/nonexistent/broker.sock"][..]].concat();
-        // 3: which `run` takes for a host that cannot.
+        // The status is 3, which `run` treats as a host that is not able to.
         assert_eq!(run(&program, &arguments, None), None);
     }
 }
@@ -230,7 +231,7 @@ fn reservations_and_time_constraints_are_given_used_and_released() {
 
 #[test]
 fn the_examples_run() {
-    // 1: something was late, which the examples tell and a busy host may cause.
+    // The status is 1 if something was late, which the examples report and a busy host may cause.
     for (source, words) in
         [("examples/c/upcalls.c", "200 packets in "), ("examples/c/reservation.c", " of 3000 us, ")]
     {
@@ -254,7 +255,7 @@ fn the_header_is_good_for_cpp() {
 #[test]
 fn a_program_can_have_the_library_in_it() {
     let installed = Installed::new();
-    // Without the shared one only the static one is found.
+    // Without the shared library only the static one is found.
     for entry in fs::read_dir(installed.lib()).expect("installed") {
         let path = entry.expect("readable").path();
         if path.to_string_lossy().contains(".so") {

@@ -1,4 +1,4 @@
-//! An error number and its sentence, from what channels and the broker say.
+//! Turns errors of channels and the broker into error numbers and sentences.
 
 use ::punctual_channel::client::{DrainError, ReceiveError, SendError};
 use punctual_client::{ChannelError, ClientError};
@@ -51,7 +51,7 @@ impl From<ChannelError> for Failure {
     fn from(why: ChannelError) -> Self {
         let error = match &why {
             ChannelError::Refused(_) => PUNCTUAL_EREFUSED,
-            // It answers, and has no such channel, or cannot carry it.
+            // The broker answers, but does not know the channel or cannot carry it.
             ChannelError::Client(ClientError::Broker(_)) => PUNCTUAL_EENDED,
             ChannelError::Client(_) => PUNCTUAL_EHOST,
         };

@@ -1,4 +1,4 @@
-//! A channel from its grant to its end.
+//! Opens, rejoins, describes and closes channels.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use crate::error::punctual_error;
 use crate::error::{Failure, guarded};
 use crate::sized::{can_write, handle, out, read, text, write};
 
-/// A channel. Its calls may be made by any thread, and wait for each other; `punctual_channel_close` is
-/// the last. After fork(2) a child must not use it.
+/// A channel. Its functions may be called from any thread, and wait for each other.
+/// `punctual_channel_close` must be the last. After fork(2) the child must not use it.
 pub struct punctual_channel(Mutex<Channel>);
 
 pub(super) struct Channel {
@@ -25,7 +25,7 @@ pub(super) struct Channel {
     granted: GrantedChannel,
 }
 
-/// This program's end.
+/// This program's end of the channel.
 pub(super) enum End {
     Sends(Sending),
     Receives(Receiving),
@@ -54,6 +54,8 @@ impl End {
     }
 }
 
+/// Locks a channel.
+///
 /// # Safety
 /// As for [`handle`].
 pub(super) unsafe fn channel<'a>(
@@ -61,19 +63,19 @@ pub(super) unsafe fn channel<'a>(
 ) -> Result<MutexGuard<'a, Channel>, Failure> {
     // SAFETY: as promised.
     let channel = unsafe { handle(channel, "channel") }?;
-    // A panic leaves the queue as it is: what was published is.
+    // A panic leaves the queue consistent: what was published stays published.
     Ok(channel.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Asks the broker for a channel. PUNCTUAL_EREFUSED with what would fit; PUNCTUAL_EHOST where no broker
-/// answers.
+/// Requests a channel from the broker. Returns PUNCTUAL_EREFUSED, with a counter-offer in the
+/// sentence, if it is not admitted, and PUNCTUAL_EHOST if no broker answers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_open(
     request: *const punctual_channel_request,
     channel: *mut *mut punctual_channel,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (request, to) = unsafe { (read(request)?, out(channel, "channel")?) };
         // SAFETY: as the caller promises.
         let (want, path) = unsafe { (request.want()?, text(request.broker)) };
@@ -91,9 +93,10 @@ pub unsafe extern "C" fn punctual_channel_open(
     })
 }
 
-/// After PUNCTUAL_EGONE: looks for the next broker and goes on there, with all that was in the queue.
-/// PUNCTUAL_EHOST while there is none: try again within the broker's grace period. PUNCTUAL_EENDED if
-/// the channel was taken back.
+/// Rejoins the channel after PUNCTUAL_EGONE: connects to the next broker and continues there, with
+/// everything that was in the queue. Returns PUNCTUAL_EHOST while there is no broker; then try
+/// again within the broker's grace period. Returns PUNCTUAL_EENDED if the broker has revoked the
+/// channel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_rejoin(channel: *mut punctual_channel) -> punctual_error {
     guarded(|| {
@@ -108,7 +111,7 @@ pub unsafe extern "C" fn punctual_channel_rejoin(channel: *mut punctual_channel)
     })
 }
 
-/// How a channel stands.
+/// Writes the state of a channel to `info`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_get(
     channel: *mut punctual_channel,
@@ -141,8 +144,9 @@ pub unsafe extern "C" fn punctual_channel_get(
     })
 }
 
-/// Gives a channel back, and frees it in any case. What was sent and has not left is lost:
-/// `punctual_channel_drain` first. Null is let pass.
+/// Gives a channel back to the broker, and frees it in any case. Messages that were sent and have
+/// not left are lost; call `punctual_channel_drain` before to avoid that. Does nothing for a null
+/// pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_close(channel: *mut punctual_channel) -> punctual_error {
     guarded(|| {
@@ -153,7 +157,7 @@ pub unsafe extern "C" fn punctual_channel_close(channel: *mut punctual_channel) 
         let channel = unsafe { Box::from_raw(channel) };
         let channel = channel.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Channel { mut broker, granted, .. } = channel;
-        // Without a broker it ends by itself, with its process or the grace period.
+        // Without a broker the channel ends by itself, with its process or after the grace period.
         let _ = broker.release_channel(granted);
         Ok(())
     })

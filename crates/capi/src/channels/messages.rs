@@ -1,4 +1,4 @@
-//! Messages into a channel and out of it.
+//! Sends messages into a channel and receives messages from it.
 
 use std::ffi::c_void;
 use std::slice;
@@ -11,9 +11,9 @@ use crate::error::{Failure, guarded, punctual_error};
 use crate::sized::{can_write, list, room, write};
 use crate::upcalls::after;
 
-/// Sends a copy of `length` bytes; waits for room, `timeout_ns` at the longest (UINT64_MAX: without a
-/// limit). PUNCTUAL_ETIMEDOUT if none came; PUNCTUAL_EGONE if the server is gone
-/// (`punctual_channel_rejoin`). A message for which an error is returned was not sent.
+/// Sends a copy of `length` bytes. Waits for room, for at most `timeout_ns` (UINT64_MAX: without a
+/// limit). Returns PUNCTUAL_ETIMEDOUT if there was none in time, and PUNCTUAL_EGONE if the server
+/// is gone (`punctual_channel_rejoin`). If an error is returned, the message was not sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_send(
     channel: *mut punctual_channel,
@@ -22,14 +22,14 @@ pub unsafe extern "C" fn punctual_channel_send(
     timeout_ns: u64,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (mut channel, message) =
             unsafe { (self::channel(channel)?, list(bytes.cast::<u8>(), length, "bytes")?) };
         Ok(channel.end.sends()?.send_until(message, after(timeout_ns))?)
     })
 }
 
-/// Sends if there is room. PUNCTUAL_EAGAIN if there is none.
+/// Sends a message if there is room. Returns PUNCTUAL_EAGAIN if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_try_send(
     channel: *mut punctual_channel,
@@ -37,14 +37,14 @@ pub unsafe extern "C" fn punctual_channel_try_send(
     length: usize,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (mut channel, message) =
             unsafe { (self::channel(channel)?, list(bytes.cast::<u8>(), length, "bytes")?) };
         Ok(channel.end.sends()?.try_send(message)?)
     })
 }
 
-/// Waits until all that was sent has left, `timeout_ns` at the longest.
+/// Waits until all messages that were sent have left, for at most `timeout_ns`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_drain(
     channel: *mut punctual_channel,
@@ -57,10 +57,10 @@ pub unsafe extern "C" fn punctual_channel_drain(
     })
 }
 
-/// Copies the next message to `into`, where there are `length` bytes; waits for one, `timeout_ns` at the
-/// longest (UINT64_MAX: without a limit). If it is longer than that: PUNCTUAL_EINVAL, `received` is
-/// written all the same, and it stays the next one. PUNCTUAL_EGONE if the server is gone and no message
-/// is left.
+/// Copies the next message to `into`, which has room for `length` bytes. Waits for a message, for
+/// at most `timeout_ns` (UINT64_MAX: without a limit). If the message is longer than `length`,
+/// returns PUNCTUAL_EINVAL, but writes `received`, and the message stays the next one. Returns
+/// PUNCTUAL_EGONE if the server is gone and no message is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_receive(
     channel: *mut punctual_channel,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn punctual_channel_receive(
     guarded(|| unsafe { receive(channel, into, length, Some(timeout_ns), received) })
 }
 
-/// Copies the next message if there is one. PUNCTUAL_EAGAIN if there is none.
+/// Copies the next message if there is one. Returns PUNCTUAL_EAGAIN if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_try_receive(
     channel: *mut punctual_channel,
@@ -85,8 +85,10 @@ pub unsafe extern "C" fn punctual_channel_try_receive(
     guarded(|| unsafe { receive(channel, into, length, None, received) })
 }
 
+/// Receives for both functions above.
+///
 /// # Safety
-/// As the two above.
+/// As for them.
 unsafe fn receive(
     channel: *mut punctual_channel,
     into: *mut c_void,
@@ -94,7 +96,7 @@ unsafe fn receive(
     timeout_ns: Option<u64>,
     received: *mut punctual_received,
 ) -> Result<(), Failure> {
-    // SAFETY: as promised, of all three.
+    // SAFETY: as promised for all three.
     let (mut channel, into) = unsafe {
         can_write(received)?;
         (self::channel(channel)?, room(into.cast::<u8>(), length, "into")?)
@@ -117,9 +119,10 @@ unsafe fn receive(
         return Err(ReceiveError::TooSmall { number, bytes, room: length }.into());
     }
     if bytes > 0 {
-        // What C gives may not be initialised, and so is no slice of bytes yet.
+        // The C program's buffer may be uninitialised, so it is not a slice of bytes yet.
         let into = into.as_mut_ptr().cast::<u8>();
-        // SAFETY: of `length` bytes at least `bytes`, ours as promised; initialised by the first call.
+        // SAFETY: the buffer has `length`, so at least `bytes`, bytes and is ours as promised. The
+        // first call initialises them.
         message.read(0, unsafe {
             into.write_bytes(0, bytes);
             slice::from_raw_parts_mut(into, bytes)

@@ -1,12 +1,12 @@
-//! Channels: messages with a promised delay.
+//! Exports channels: messages with a promised delay.
 //!
-//! In the order in which the header has them:
-//! - `records`: what is asked, and how a channel stands.
+//! In the order of the header:
+//! - `records`: the request, and the state of a channel.
 //! - `life`: open, rejoin, close.
 //! - `messages`: send, receive, drain.
-//! - `polling`: in an event loop.
+//! - `polling`: use in an event loop.
 //!
-//! `failures` has their errors' numbers.
+//! `failures` maps errors to error numbers.
 
 mod failures;
 

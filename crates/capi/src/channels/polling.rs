@@ -1,4 +1,4 @@
-//! A channel in an event loop.
+//! Supports the use of a channel in an event loop.
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -9,15 +9,15 @@ use super::life::{End, channel, punctual_channel};
 use crate::error::{guarded, punctual_error};
 use crate::sized::out;
 
-/// What to poll for reading, between `punctual_channel_before_poll` and `punctual_channel_after_poll`.
-/// It is another one after `punctual_channel_rejoin`.
+/// Writes the file descriptor to poll for reading, between `punctual_channel_before_poll` and
+/// `punctual_channel_after_poll`. It changes with `punctual_channel_rejoin`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_fd(
     channel: *mut punctual_channel,
     fd: *mut c_int,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (channel, to) = unsafe { (self::channel(channel)?, out(fd, "fd")?) };
         to.write(match &channel.end {
             End::Sends(sending) => sending.as_fd().as_raw_fd(),
@@ -27,15 +27,16 @@ pub unsafe extern "C" fn punctual_channel_fd(
     })
 }
 
-/// Says that the program is going to poll. `work` is not 0 if there is room, or a message: then do not
-/// sleep. Without this call the server does not ring.
+/// Announces that the program is going to poll. Sets `work` to a value other than 0 if there is
+/// already room, or a message; then do not sleep. Without this call the server does not wake the
+/// program.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_before_poll(
     channel: *mut punctual_channel,
     work: *mut u32,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (mut channel, to) = unsafe { (self::channel(channel)?, out(work, "work")?) };
         let rest = match &mut channel.end {
             End::Sends(sending) => sending.before_poll()?,
@@ -46,7 +47,8 @@ pub unsafe extern "C" fn punctual_channel_before_poll(
     })
 }
 
-/// Says that the program has polled, however that ended. Then send or receive until PUNCTUAL_EAGAIN.
+/// Announces that the program has polled, with any result. Afterwards send or receive until
+/// PUNCTUAL_EAGAIN.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_after_poll(
     channel: *mut punctual_channel,

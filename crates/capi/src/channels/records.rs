@@ -1,4 +1,4 @@
-//! What is asked of a channel, and how it stands.
+//! Defines the request for a channel, and its state.
 
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -12,70 +12,73 @@ use crate::error::Failure;
 use crate::sized::{Record, text};
 use crate::upcalls::within;
 
-/// Which way the messages of a channel go (punctual_channel_request.direction).
+/// The direction of the messages of a channel (punctual_channel_request.direction).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_direction {
-    /// Out.
+    /// The program sends.
     PUNCTUAL_SEND = 0,
-    /// In.
+    /// The program receives.
     PUNCTUAL_RECEIVE = 1,
 }
 
-/// How messages become datagrams (punctual_channel_request.framing).
+/// The form of messages on the network (punctual_channel_request.framing).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_framing {
-    /// Each is a datagram as it is, for peers that know nothing of Punctual.
+    /// Each message is one datagram as it is, for peers without Punctual.
     PUNCTUAL_DATAGRAM = 0,
-    /// In pieces with a header of 32 bytes, for peers that are channels too.
+    /// Messages are sent in fragments with a header of 32 bytes, for peers that use channels too.
     PUNCTUAL_FRAGMENTS = 1,
 }
 
-/// What becomes of messages beyond the burst (punctual_channel_request.too_early).
+/// The treatment of messages beyond the burst (punctual_channel_request.too_early).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_too_early {
     /// They wait until the contract allows them.
     PUNCTUAL_WAIT = 0,
-    /// They are lost, and counted.
+    /// They are dropped, and counted.
     PUNCTUAL_LOSE = 1,
 }
 
-/// What decides that a message is beyond the burst (punctual_channel_request.policing).
+/// The rule that says which messages are beyond the burst (punctual_channel_request.policing).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_policing {
-    /// The spacing since the message before it, and the burst.
+    /// The spacing since the previous message, and the burst.
     PUNCTUAL_GCRA = 0,
-    /// Interval credits for 2 messages: for what minds jitter. They let a burst of 4 pass.
+    /// Interval credits for 2 messages, for traffic that is sensitive to jitter. They let a burst
+    /// of 4 pass.
     PUNCTUAL_CREDITS_HIGH = 1,
     /// Interval credits for 10 messages. They let a burst of 20 pass.
     PUNCTUAL_CREDITS_MEDIUM = 2,
-    /// Interval credits for 50 messages: for what does not mind. They let a burst of 100 pass.
+    /// Interval credits for 50 messages, for traffic that is not sensitive to jitter. They let a
+    /// burst of 100 pass.
     PUNCTUAL_CREDITS_LOW = 3,
 }
 
-/// A channel, as it is asked for. In any time T at most burst + T / spacing_ns messages.
+/// A request for a channel. In any time T it sends or receives at most burst + T / spacing_ns
+/// messages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_channel_request {
     /// sizeof(punctual_channel_request).
     pub size: usize,
-    /// What people call it.
+    /// A name for people.
     pub name: *const c_char,
-    /// Where messages go, or where they are listened for: "192.0.2.7:4000", "[2001:db8::7]:4000".
+    /// The address to send to or to listen on: "192.0.2.7:4000", "[2001:db8::7]:4000".
     pub address: *const c_char,
-    /// Where the broker listens; null: where it does unless configured.
+    /// The path of the broker's socket; null: the default.
     pub broker: *const c_char,
-    /// Between two messages, over time.
+    /// The average time between two messages.
     pub spacing_ns: u64,
-    /// From the moment at which a message counts as arrived to the end of its transmission; 0: best
-    /// effort, which is promised nothing.
+    /// The bound on the time from the arrival of a message, as the contract counts it, to the end
+    /// of its transmission; 0: best effort, without any promise.
     pub delay_bound_ns: u64,
     /// The most bytes of a message.
     pub max_message: u32,
-    /// The least; 0: 1.
+    /// The least bytes of a message; 0: 1.
     pub min_message: u32,
     /// The most messages at once; 0: 1.
     pub burst: u32,
@@ -85,11 +88,13 @@ pub struct punctual_channel_request {
     pub framing: u32,
     /// A punctual_too_early.
     pub too_early: u32,
-    /// By which sender and receiver know the channel, in the headers of fragments.
+    /// The number of the channel in the headers of fragments, on which sender and receiver agree.
     pub number: u32,
-    /// Messages that can lie between program and server, a power of two; 0: enough for two bursts.
+    /// The number of messages that fit between program and server, a power of two; 0: enough for
+    /// two bursts.
     pub slots: u32,
-    /// A punctual_policing. With credits the burst is at least the one that they let pass; 0: that one.
+    /// A punctual_policing. With credits the burst must be at least the one that they let pass; 0:
+    /// that one.
     pub policing: u32,
 }
 
@@ -100,7 +105,7 @@ unsafe impl Record for punctual_channel_request {
 }
 
 impl punctual_channel_request {
-    /// Of interval credits.
+    /// Returns the sensitivity of interval credits, or `None` without credits.
     fn sensitivity(&self) -> Result<Option<Sensitivity>, Failure> {
         const GCRA: u32 = punctual_policing::PUNCTUAL_GCRA as u32;
         const HIGH: u32 = punctual_policing::PUNCTUAL_CREDITS_HIGH as u32;
@@ -117,6 +122,8 @@ impl punctual_channel_request {
         }
     }
 
+    /// Validates the request.
+    ///
     /// # Safety
     /// The texts are null or end with a zero.
     pub(super) unsafe fn want(&self) -> Result<WantedChannel, Failure> {
@@ -160,7 +167,7 @@ impl punctual_channel_request {
         };
         if let Some(sensitivity) = self.sensitivity()? {
             let credited = want.clone().with_credits(sensitivity);
-            // A burst that was asked for stays, and is refused below if it is too short.
+            // A requested burst stays, and is refused below if it is too short.
             want = match self.burst {
                 0 => credited,
                 _ => WantedChannel { arrivals, slots: want.slots, ..credited },
@@ -170,13 +177,13 @@ impl punctual_channel_request {
         if self.slots > 0 {
             want.slots = self.slots;
         }
-        // As the broker checks it.
+        // Checks what the broker checks.
         WantedChannel::try_from(RawChannel::from(&want))
             .map_err(|why| Failure::invalid(format!("the channel cannot be: {why}")))
     }
 }
 
-/// How a channel stands.
+/// The state of a channel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_channel_info {
@@ -184,16 +191,17 @@ pub struct punctual_channel_info {
     pub size: usize,
     /// The number of the grant, as `punctual status` shows it.
     pub grant: u64,
-    /// What is promised: from the moment at which a message counts as arrived to the end of its
-    /// transmission. 0: nothing, as it is best effort.
+    /// The promised bound on the time from the arrival of a message, as the contract counts it, to
+    /// the end of its transmission. 0: none, because the channel is best effort.
     pub delay_bound_ns: u64,
-    /// Of best effort: bits a second that it had when it was opened or rejoined last. 0: promised.
+    /// For best effort: its share in bits a second when it was last opened or rejoined. 0: the
+    /// channel has a promise.
     pub share_bps: u64,
-    /// Of a channel that sends: messages that were sent and have not left yet.
+    /// For a channel that sends: the number of messages that were sent and have not left yet.
     pub unreleased: u64,
     /// The most bytes of a message.
     pub max_message: u32,
-    /// Messages that can lie between program and server.
+    /// The number of messages that fit between program and server.
     pub slots: u32,
 }
 
@@ -209,11 +217,11 @@ unsafe impl Record for punctual_channel_info {
 pub struct punctual_received {
     /// sizeof(punctual_received).
     pub size: usize,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Which message, counted from the channel's first: none is missing in between.
+    /// Its number, counted from the channel's first message without gaps.
     pub number: u64,
-    /// When it had come to this host (CLOCK_MONOTONIC).
+    /// The time at which it arrived at this host (CLOCK_MONOTONIC).
     pub arrived_ns: u64,
 }
 

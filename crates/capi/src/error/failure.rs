@@ -1,4 +1,4 @@
-//! An error number and its sentence, from what the runtime says.
+//! Turns errors of the runtime into error numbers and sentences.
 
 use punctual_linux::sched::SchedError;
 use punctual_model::best_effort::BestEffortError;
@@ -9,7 +9,7 @@ use punctual_runtime::{CreateError, OrderError, StartError};
 
 use super::punctual_error::{self, *};
 
-/// Why a call failed.
+/// The error of a failed call.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: punctual_error,
@@ -21,7 +21,7 @@ impl Failure {
         Self { error, sentence: sentence.into() }
     }
 
-    /// An argument that cannot be.
+    /// Makes an error for an argument that is not valid.
     pub(crate) fn invalid(sentence: impl Into<String>) -> Self {
         Self::new(PUNCTUAL_EINVAL, sentence)
     }

@@ -1,29 +1,30 @@
-//! Which of the program's functions this thread is inside of.
+//! Tracks which of the program's functions this thread is in.
 
 use std::cell::Cell;
 
-/// Where calls would wait for themselves.
+/// The function in which calls would wait for themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inside {
-    /// Nowhere special.
+    /// None of them.
     Nothing,
-    /// `iterate` or `commit`: the thread that follows orders is the one that would give them.
+    /// `iterate` or `commit`, on the thread that carries out requests and cannot wait for one.
     Handler,
-    /// A notice: the thread that stopping waits for.
+    /// A notice, on the thread for which stopping waits.
     Notice,
 }
 
 thread_local! {
-    // Constant and without a destructor, so that a real-time thread's first look allocates nothing.
+    // Constant and without a destructor, so that the first access on a real-time thread allocates
+    // nothing.
     static INSIDE: Cell<Inside> = const { Cell::new(Inside::Nothing) };
 }
 
-/// Where this thread is.
+/// Returns which function this thread is in.
 pub(crate) fn inside() -> Inside {
     INSIDE.get()
 }
 
-/// Until this is dropped the thread is inside.
+/// Restores the previous state of the thread when dropped.
 pub(crate) struct Left(Inside);
 
 impl Inside {

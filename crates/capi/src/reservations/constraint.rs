@@ -1,4 +1,4 @@
-//! One-shot time constraints: this much work, not before, by then.
+//! Exports one-shot time constraints: an amount of work between a start and a deadline.
 
 use std::mem::offset_of;
 use std::thread::{self, ThreadId};
@@ -12,19 +12,19 @@ use crate::error::{Failure, guarded};
 use crate::sized::{Record, can_write, handle, out, write};
 use crate::upcalls::{from_now_on, within};
 
-/// What a time constraint came to.
+/// The outcome of a time constraint.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_used {
     /// sizeof(punctual_used).
     pub size: usize,
-    /// Processor time that the thread used since the constraint began.
+    /// The processor time that the thread used since the constraint began.
     pub used_ns: u64,
-    /// What was estimated.
+    /// The estimate of the request.
     pub estimate_ns: u64,
-    /// Whether it ended by its deadline: 1 or 0.
+    /// 1 if it ended by its deadline, else 0.
     pub in_time: u32,
-    /// Zero.
+    /// Must be zero.
     pub reserved: u32,
 }
 
@@ -34,17 +34,19 @@ unsafe impl Record for punctual_used {
     const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
-/// An accepted time constraint. Used only by the thread that began it, which must end it.
+/// An accepted time constraint. Only the thread that began it may use it, and must end it.
 pub struct punctual_constraint {
     thread: ThreadId,
     constraint: Constraint,
 }
 
-/// May the calling thread have `estimate_ns` of processor time between `start_ns` and `deadline_ns`
-/// (CLOCK_MONOTONIC, or now if that is later), beside all that is reserved and was accepted before?
-/// Asked before the work is begun; the thread stays on one CPU until it ends.
+/// Requests a time constraint: `estimate_ns` of processor time for the calling thread between
+/// `start_ns` and `deadline_ns` (CLOCK_MONOTONIC, or now if that is later), in addition to all that
+/// is reserved and was accepted before. Call it before the work begins. The thread stays on one CPU
+/// until the constraint ends.
 ///
-/// PUNCTUAL_EREFUSED with the largest estimate that would fit, and the earliest deadline.
+/// Returns PUNCTUAL_EREFUSED, with the largest estimate that would fit and the earliest deadline in
+/// the sentence, if it is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_constraint_begin(
     reservations: *mut punctual_reservations,
@@ -54,7 +56,7 @@ pub unsafe extern "C" fn punctual_constraint_begin(
     constraint: *mut *mut punctual_constraint,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (given, to) =
             unsafe { (handle(reservations, "reservations")?, out(constraint, "constraint")?) };
         let start = from_now_on(start_ns, "start_ns")?;
@@ -72,7 +74,8 @@ pub unsafe extern "C" fn punctual_constraint_begin(
     })
 }
 
-/// Ends a time constraint and frees it; the rest of its time is everybody's. `used` may be null.
+/// Ends a time constraint and frees it. The rest of its time becomes available to others. `used`
+/// may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_constraint_end(
     constraint: *mut punctual_constraint,

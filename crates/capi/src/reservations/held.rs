@@ -1,4 +1,4 @@
-//! A reservation of a thread or a process.
+//! Exports the reservations of threads and processes.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
@@ -16,15 +16,16 @@ use crate::error::punctual_error;
 use crate::error::{Failure, guarded, one_line};
 use crate::sized::{can_write, handle, out, read, write};
 
-/// A reservation that stands until it is released. One of a thread may be used by that thread only,
-/// which must release it before it ends; one of a process by any thread.
+/// A reservation, which stands until it is released. A thread's reservation may be used by that
+/// thread only, which must release it before it ends. A process's may be used by any thread.
 pub struct punctual_reservation {
     owner: Owner,
     because: CString,
 }
 
 enum Owner {
-    /// Touched by the thread with this id alone: a thread leaves SCHED_DEADLINE only by itself.
+    /// Used only by the thread with this id, because a thread can leave SCHED_DEADLINE only by
+    /// itself.
     Thread(ThreadId, RefCell<Reserved>),
     Process(Mutex<Held>),
 }
@@ -47,12 +48,12 @@ impl Owner {
 }
 
 fn locked(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
-    // A panic leaves it as it is in the timetable.
+    // A panic does not change the reservation in the timetable.
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reserves for the calling thread: by SCHED_DEADLINE where that does what is asked, else by
-/// timetable. PUNCTUAL_EREFUSED with what would fit.
+/// Reserves for the calling thread: by SCHED_DEADLINE if that can do what is requested, else by
+/// timetable. Returns PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if it does not fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reserve_thread(
     reservations: *mut punctual_reservations,
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn punctual_reserve_thread(
     reservation: *mut *mut punctual_reservation,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of all three.
+        // SAFETY: as the caller promises for all three.
         let (given, reserve, to) = unsafe {
             (
                 handle(reservations, "reservations")?,
@@ -78,8 +79,9 @@ pub unsafe extern "C" fn punctual_reserve_thread(
     })
 }
 
-/// Reserves for a process that runs already, with all threads and children that it has or makes, by
-/// timetable: it runs on one CPU only as long as it is held. PUNCTUAL_EREFUSED with what would fit.
+/// Reserves by timetable for a process that already runs, with all threads and children that it has
+/// or will create. It runs on one CPU only as long as the reservation stands. Returns
+/// PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if it does not fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reserve_process(
     reservations: *mut punctual_reservations,
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn punctual_reserve_process(
     reservation: *mut *mut punctual_reservation,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of all three.
+        // SAFETY: as the caller promises for all three.
         let (given, reserve, to) = unsafe {
             (
                 handle(reservations, "reservations")?,
@@ -114,14 +116,14 @@ pub unsafe extern "C" fn punctual_reserve_process(
     })
 }
 
-/// How a reservation stands: used, left, and by what it is held.
+/// Writes the state of a reservation to `info`: the time used and left, and the back end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservation_get(
     reservation: *mut punctual_reservation,
     info: *mut punctual_reservation_info,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let owner = unsafe {
             can_write(info)?;
             &handle(reservation, "reservation")?.owner
@@ -168,7 +170,7 @@ pub unsafe extern "C" fn punctual_reservation_get(
     })
 }
 
-/// The number of a CPU.
+/// Returns the number of a CPU.
 fn number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap_or(u32::MAX)
 }
@@ -181,7 +183,8 @@ fn backend(choice: &Choice) -> u32 {
     backend as u32
 }
 
-/// Why a reservation is held by what it is, in words. Valid until it is released; null for null.
+/// Returns the reason for the reservation's back end, in words. It is valid until the reservation
+/// is released. Returns null for null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservation_because(
     reservation: *mut punctual_reservation,
@@ -191,7 +194,7 @@ pub unsafe extern "C" fn punctual_reservation_because(
 }
 
 /// Sleeps until the next period of the calling thread's reservation begins, on a grid that does not
-/// drift. `start_ns`, which may be null, is when it began.
+/// drift. Writes the beginning of the period to `start_ns`, which may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservation_next(
     reservation: *mut punctual_reservation,
@@ -215,7 +218,8 @@ pub unsafe extern "C" fn punctual_reservation_next(
     })
 }
 
-/// Another X every Y. If it is refused, it stays as it is. May wait for some periods.
+/// Changes the budget and the period of a reservation. If the change is refused, the reservation
+/// stays as it is. May wait for some periods.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservation_change(
     reservation: *mut punctual_reservation,
@@ -235,8 +239,9 @@ pub unsafe extern "C" fn punctual_reservation_change(
     })
 }
 
-/// Gives a reservation back: its owner is an ordinary thread or process again. The handle must not be
-/// used again, unless it was refused (another thread's). Null is let pass.
+/// Releases a reservation: its owner becomes an ordinary thread or process again. The handle must
+/// not be used again, unless the call was refused because the reservation is another thread's. Does
+/// nothing for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservation_release(
     reservation: *mut punctual_reservation,
@@ -245,8 +250,8 @@ pub unsafe extern "C" fn punctual_reservation_release(
         // SAFETY: as the caller promises.
         if let Some(one) = unsafe { reservation.as_ref() } {
             one.owner.check_thread()?;
-            // SAFETY: made by `punctual_reservation::new`, and given up by the caller. Of a thread's,
-            // this is that thread.
+            // SAFETY: made by `punctual_reservation::new`, and given up by the caller. If it is a
+            // thread's, this is that thread.
             drop(unsafe { Box::from_raw(reservation) });
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! CPU reservations, X every Y, and time constraints.
+//! Exports CPU reservations, X every Y, and time constraints.
 //!
-//! In the order in which the header has them:
-//! - `opening`: what gives them, in this process.
-//! - `records`: what is asked, and how a reservation stands.
+//! In the order of the header:
+//! - `opening`: the handle that gives them, in this process.
+//! - `records`: the request, and the state of a reservation.
 //! - `held`: a reservation of a thread or a process.
-//! - `constraint`: this much work by then.
+//! - `constraint`: time constraints.
 
 mod opening;
 

@@ -1,4 +1,4 @@
-//! What gives reservations in this process.
+//! Opens the handle that gives reservations in this process.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::fs::File;
@@ -17,8 +17,8 @@ use crate::error::{Failure, guarded};
 use crate::sized::{Record, list, out, read};
 use crate::upcalls::within;
 
-/// How timetables are built. All zero but the size: this thread's CPUs, the last first; 100 us a
-/// switch; what real-time throttling leaves of each CPU, less 2 %.
+/// Options for timetables. If all but the size is zero: this thread's CPUs, the last first; 100 us
+/// a switch; what real-time throttling leaves of each CPU, less 2 %.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_reservation_options {
@@ -26,16 +26,19 @@ pub struct punctual_reservation_options {
     pub size: usize,
     /// The CPUs that may be used, in this order.
     pub cpus: *const u32,
-    /// How many; 0: this thread's.
+    /// The number of CPUs; 0: this thread's.
     pub cpu_count: usize,
-    /// What is lost at the start of each slot; 0: what host_profile says, or else 100 us, an assumption.
+    /// The time that is lost at the start of each slot; 0: the value in host_profile, or else 100
+    /// us, an assumption.
     pub context_switch_ns: u64,
-    /// The most that all slots of a CPU may take, in millionths of it; 0: as above.
+    /// The most that all slots of a CPU may take, in millionths of it; 0: what real-time throttling
+    /// leaves, less 2 %.
     pub most_ppm: u32,
-    /// Zero.
+    /// Must be zero.
     pub reserved: u32,
-    /// Since version 2. A file of `punctual calibrate` on this host, from which the loss at the start of
-    /// a slot is taken, where it was measured; null: none. One of another host is refused.
+    /// Since version 2. The path of a file of `punctual calibrate` on this host. The loss at the
+    /// start of a slot is taken from it, if it was measured; null: none. A file of another host is
+    /// refused.
     pub host_profile: *const c_char,
 }
 
@@ -45,11 +48,11 @@ unsafe impl Record for punctual_reservation_options {
     const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
-/// What gives reservations. May be used by any thread at any time.
+/// The handle that gives reservations. Any thread may use it at any time.
 pub struct punctual_reservations(pub(super) Reservations);
 
-/// Finds out what this host can do (some milliseconds), and starts a small guard process that puts
-/// back what is left behind if this one is killed. `options` may be null.
+/// Finds out what this host can do (which takes some milliseconds), and starts a small guard
+/// process that restores the kernel's settings if this process is killed. `options` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservations_open(
     options: *const punctual_reservation_options,
@@ -71,6 +74,8 @@ pub unsafe extern "C" fn punctual_reservations_open(
     })
 }
 
+/// Applies the options.
+///
 /// # Safety
 /// `cpus` points to `cpu_count` numbers; `host_profile` is null or a string.
 unsafe fn set(
@@ -103,10 +108,10 @@ unsafe fn set(
     Ok(())
 }
 
-/// The longest profile that is read: many times what its entries need.
+/// The longest profile that is read, many times what its entries need.
 const MAX_PROFILE: u64 = 1 << 20;
 
-/// Reads a profile that was measured on this host as it is.
+/// Reads a profile that was measured on this host in its present state.
 fn host_profile(path: &CStr) -> Result<Calibration, Failure> {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let name = path.display().to_string();
@@ -123,8 +128,8 @@ fn host_profile(path: &CStr) -> Result<Calibration, Failure> {
     }
 }
 
-/// Frees the handle. Reservations and time constraints that were given stand until they are released
-/// or ended. Null is let pass.
+/// Frees the handle. Reservations and time constraints stand until they are released or ended. Does
+/// nothing for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservations_free(
     reservations: *mut punctual_reservations,
@@ -144,7 +149,7 @@ mod tests {
     use std::ffi::CString;
     use std::io::Write as _;
 
-    /// What a C program passes.
+    /// Applies options as a C program passes them.
     fn asked(host_profile: &CStr, context_switch_ns: u64) -> Result<Settings, Failure> {
         let options = punctual_reservation_options {
             size: size_of::<punctual_reservation_options>(),
@@ -156,7 +161,7 @@ mod tests {
             host_profile: host_profile.as_ptr(),
         };
         let mut settings = Settings::default();
-        // SAFETY: no CPUs, and a string that outlives the call.
+        // SAFETY: there are no CPUs, and the string outlives the call.
         unsafe { set(&mut settings, &options) }.map(|()| settings)
     }
 

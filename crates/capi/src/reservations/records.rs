@@ -1,4 +1,4 @@
-//! What is asked of a reservation, and how it stands.
+//! Defines the request for a reservation, and its state.
 
 use std::mem::offset_of;
 
@@ -8,17 +8,17 @@ use crate::error::Failure;
 use crate::sized::Record;
 use crate::upcalls::within;
 
-/// What an owner gets beyond its budget (punctual_reserve.enforcement).
+/// The treatment of an owner that has used its budget (punctual_reserve.enforcement).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_enforcement {
-    /// What an ordinary program gets.
+    /// It goes on as an ordinary program.
     PUNCTUAL_SOFT = 0,
-    /// Nothing: it waits for its next period.
+    /// It waits for its next period.
     PUNCTUAL_HARD = 1,
 }
 
-/// What holds a reservation.
+/// The back end of a reservation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_backend {
@@ -28,19 +28,20 @@ pub enum punctual_backend {
     PUNCTUAL_TIMETABLE = 1,
 }
 
-/// X every Y.
+/// A request for a reservation of X every Y.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_reserve {
     /// sizeof(punctual_reserve).
     pub size: usize,
-    /// X: processor time in each period.
+    /// X: the processor time in each period.
     pub budget_ns: u64,
-    /// Y.
+    /// Y: the period.
     pub period_ns: u64,
     /// A punctual_enforcement.
     pub enforcement: u32,
-    /// Not zero: held to its budget exactly, which SCHED_DEADLINE alone is to within a tick or two.
+    /// Not zero: the budget is enforced exactly, while SCHED_DEADLINE alone enforces it to within a
+    /// tick or two.
     pub exact: u32,
 }
 
@@ -50,30 +51,32 @@ unsafe impl Record for punctual_reserve {
     const FIRST: usize = offset_of!(Self, exact) + size_of::<u32>();
 }
 
-/// How a reservation stands. What is not known is all ones.
+/// The state of a reservation. Unknown values are all ones.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_reservation_info {
     /// sizeof(punctual_reservation_info).
     pub size: usize,
-    /// X.
+    /// X: the processor time in each period.
     pub budget_ns: u64,
-    /// Y.
+    /// Y: the period.
     pub period_ns: u64,
-    /// Processor time used: by a thread since its period began, by a process since it was admitted.
+    /// The processor time used: by a thread since its period began, by a process since it was
+    /// admitted.
     pub used_ns: u64,
-    /// Of a thread: what is left of this period's budget.
+    /// For a thread: the rest of this period's budget.
     pub left_ns: u64,
-    /// By timetable: where the first window that is promised starts (CLOCK_MONOTONIC).
+    /// For a timetable: the start of the first promised window (CLOCK_MONOTONIC).
     pub since_ns: u64,
-    /// By timetable: slots given so far.
+    /// For a timetable: the number of slots given so far.
     pub slots: u64,
-    /// By timetable: how often the kernel refused to start or stop the owner. Not zero means that
-    /// the promise is broken: somebody took our rights, or its control group, away.
+    /// For a timetable: the number of times that the kernel refused to start or stop the owner. Not
+    /// zero means that the promise is broken, because this process lost its rights, or its control
+    /// group was removed.
     pub failures: u64,
     /// A punctual_backend.
     pub backend: u32,
-    /// By timetable: the CPU whose timetable it is in. SCHED_DEADLINE may use every CPU.
+    /// For a timetable: the number of its CPU. SCHED_DEADLINE may use every CPU.
     pub cpu: u32,
 }
 
@@ -100,7 +103,7 @@ impl punctual_reserve {
     }
 }
 
-/// X every Y, if it can be.
+/// Validates X every Y.
 pub(super) fn reservation(budget_ns: u64, period_ns: u64) -> Result<Reservation, Failure> {
     let budget = Service::from_nanos(within(budget_ns, "the budget")?);
     let period = Duration::from_nanos(within(period_ns, "the period")?);

@@ -1,12 +1,12 @@
-//! What a program made for the first version passes is accepted, of each structure.
+//! Tests that each structure is accepted as a program made for the first version passes it.
 
 use super::{LONGEST, Record, can_write, read, write};
 use crate::channels::*;
 use crate::reservations::*;
 use crate::upcalls::*;
 
-/// The first version's size stands here as a number: a member appended, or the structure measured
-/// instead of its first members, does not change what old programs pass.
+/// Checks one structure. The first version's size is given as a number, so that neither an appended
+/// member nor a change of `FIRST` can alter what old programs pass.
 fn check<T: Record>(first: usize) {
     assert_eq!(T::FIRST, first, "{}", T::NAME);
     assert!(size_of::<T>() >= first && align_of::<T>() <= align_of::<u64>(), "{}", T::NAME);

@@ -1,4 +1,4 @@
-//! What an upcall is promised, and promises.
+//! Defines the contracts of upcalls.
 
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -9,41 +9,43 @@ use super::limits::within;
 use crate::error::Failure;
 use crate::sized::{Record, text};
 
-/// What becomes of jobs that are late (punctual_contract.overrun).
+/// The treatment of late jobs (punctual_contract.overrun).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_overrun {
     /// Every late job still runs, the oldest first.
     PUNCTUAL_CATCH_UP = 0,
-    /// Jobs whose deadline has passed before they began are dropped. One that has begun goes on.
+    /// Jobs whose deadline passes before they begin are dropped. A job that has begun runs to its
+    /// end.
     PUNCTUAL_SKIP = 1,
-    /// As PUNCTUAL_SKIP; and a job that has begun ends at its first yield point after its deadline.
+    /// As PUNCTUAL_SKIP; in addition, a job that has begun ends at its first yield point after its
+    /// deadline.
     PUNCTUAL_ABORT = 2,
     /// Late jobs run only when no other real-time upcall wants the CPU.
     PUNCTUAL_DEMOTE = 3,
-    /// As PUNCTUAL_CATCH_UP, and the notice of it is urgent.
+    /// As PUNCTUAL_CATCH_UP, with an urgent notice.
     PUNCTUAL_NOTIFY = 4,
 }
 
-/// What a real-time upcall is promised, and promises.
+/// The contract of a real-time upcall: what it is promised, and what it promises.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_contract {
     /// sizeof(punctual_contract).
     pub size: usize,
-    /// What people call it: it stands in refusals. Copied; null: "".
+    /// A name for people, which appears in refusals. It is copied; null: "".
     pub name: *const c_char,
-    /// The time between two releases; also the relative deadline of each job.
+    /// The time between two releases, which is also the relative deadline of each job.
     pub period_ns: u64,
     /// The most processor time that one PDU (packet, sample, frame) takes.
     pub time_per_pdu_ns: u64,
-    /// PDUs processed each period.
+    /// The number of PDUs processed each period.
     pub batch: u32,
-    /// PDUs processed in each call of `iterate`, at most: between two yield points.
+    /// The most PDUs that each call of `iterate` processes, between two yield points.
     pub quantum: u32,
     /// A punctual_overrun.
     pub overrun: u32,
-    /// Zero.
+    /// Must be zero.
     pub reserved: u32,
 }
 
@@ -54,6 +56,8 @@ unsafe impl Record for punctual_contract {
 }
 
 impl punctual_contract {
+    /// Validates the contract.
+    ///
     /// # Safety
     /// `name` is null or ends with a zero.
     pub(crate) unsafe fn upcall(&self) -> Result<Upcall, Failure> {
@@ -87,21 +91,22 @@ impl punctual_contract {
     }
 }
 
-/// What a best-effort (virtual-time) upcall asks for: a share of what real-time work leaves.
+/// The contract of a best-effort (virtual-time) upcall, which gets a share of what real-time work
+/// leaves.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_best_effort {
     /// sizeof(punctual_best_effort).
     pub size: usize,
-    /// What people call it. Copied; null: "".
+    /// A name for people. It is copied; null: "".
     pub name: *const c_char,
     /// The most processor time that one PDU takes.
     pub time_per_pdu_ns: u64,
-    /// When `iterate` had nothing to do, it is asked again after this.
+    /// The time after which `iterate` is called again when it had nothing to do.
     pub poll_ns: u64,
-    /// Its share among best-effort upcalls is proportional to this: 1 to 100.
+    /// The weight, 1 to 100. The share among best-effort upcalls is proportional to it.
     pub weight: u32,
-    /// PDUs processed in each call of `iterate`, at most.
+    /// The most PDUs that each call of `iterate` processes.
     pub quantum: u32,
 }
 
@@ -112,6 +117,8 @@ unsafe impl Record for punctual_best_effort {
 }
 
 impl punctual_best_effort {
+    /// Validates the contract.
+    ///
     /// # Safety
     /// `name` is null or ends with a zero.
     pub(crate) unsafe fn best_effort(&self) -> Result<BestEffort, Failure> {

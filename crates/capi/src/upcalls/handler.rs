@@ -1,4 +1,4 @@
-//! Two C functions as a handler.
+//! Makes a handler from two C functions.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -12,24 +12,24 @@ use super::post::Post;
 use crate::error::{Failure, Inside};
 use crate::sized::Record;
 
-/// Returned by `iterate`: there is nothing more to do until punctual_resume. It ends the job and
-/// suspends the upcall, and so ends a punctual_wait for it.
+/// The result of `iterate` if there is nothing more to do until punctual_resume. It ends the job
+/// and suspends the upcall, and so ends a punctual_wait for it.
 pub const PUNCTUAL_DONE: u32 = u32::MAX;
 
-/// Processes up to `pdus` PDUs with the input there is at `now_ns`; returns how many it processed.
-/// Zero ends the job; PUNCTUAL_DONE ends it and suspends the upcall. No other handler of the process
-/// runs between a call and its return, so handlers need no locks among each other.
+/// Processes up to `pdus` PDUs with the input available at `now_ns`, and returns how many it
+/// processed. Zero ends the job; PUNCTUAL_DONE ends it and suspends the upcall. No other handler of
+/// the process runs between a call and its return, so handlers need no locks between them.
 ///
-/// It runs on a real-time thread of the library, never on two at once: it must not wait for other
+/// It runs on a real-time thread of the library, never on two at once. It must not wait for other
 /// threads, and neither throw nor longjmp.
 pub type punctual_iterate =
     Option<unsafe extern "C" fn(arg: *mut c_void, now_ns: u64, pdus: u32) -> u32>;
 
-/// The work of the last `iterate` was finished at `now_ns`: what it produced takes effect. Called
-/// after each `iterate`, before any other handler runs. The same rules hold.
+/// The work of the last `iterate` was finished at `now_ns`: its output takes effect. Called after
+/// each `iterate`, before any other handler runs. The same rules hold.
 pub type punctual_commit = Option<unsafe extern "C" fn(arg: *mut c_void, now_ns: u64)>;
 
-/// The code of an upcall. What `arg` points to must stay until the upcall is closed, or all are
+/// The code of an upcall. The object at `arg` must stay until the upcall is closed, or all are
 /// stopped, and its handler is not stuck (PUNCTUAL_ESTUCK, punctual_stopped.stuck).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub struct punctual_handler {
     pub iterate: punctual_iterate,
     /// May be null.
     pub commit: punctual_commit,
-    /// Passed to both.
+    /// Passed to both functions.
     pub arg: *mut c_void,
 }
 
@@ -50,12 +50,12 @@ unsafe impl Record for punctual_handler {
     const FIRST: usize = offset_of!(Self, arg) + size_of::<*mut c_void>();
 }
 
-/// What is known of an upcall without asking those who run it.
+/// The state of an upcall that is known without a request to the run loop.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Its number, once it has one.
     pub(crate) id: AtomicU32,
-    /// Its handler said PUNCTUAL_DONE, and nobody resumed it since.
+    /// Its handler returned PUNCTUAL_DONE, and it has not been resumed since.
     pub(crate) done: AtomicBool,
     activity: AtomicU32,
 }
@@ -66,7 +66,8 @@ impl Control {
         Self { id: AtomicU32::new(u32::MAX), done: AtomicBool::new(false), activity }
     }
 
-    /// A `punctual_activity`: as it was when somebody looked last, but that it is done shows at once.
+    /// Returns a `punctual_activity`. It is as of the last look, except that PUNCTUAL_DONE shows at
+    /// once.
     pub(crate) fn activity(&self) -> u32 {
         let activity = self.activity.load(Ordering::Acquire);
         let active = activity == punctual_activity::PUNCTUAL_ACTIVE as u32;
@@ -86,14 +87,14 @@ pub(crate) struct Called {
     iterate: unsafe extern "C" fn(*mut c_void, u64, u32) -> u32,
     commit: punctual_commit,
     arg: *mut c_void,
-    /// Whether there is something to commit.
+    /// True if there is something to commit.
     iterated: bool,
     control: Arc<Control>,
     post: Arc<Post>,
 }
 
-// SAFETY: the functions and `arg` are used by one thread at a time, which need not be the one that
-// made this: `punctual_handler` says so, and the program agreed by passing them.
+// SAFETY: one thread at a time uses the functions and `arg`; it need not be the one that made this.
+// `punctual_handler` says so, and the program agreed by passing them.
 unsafe impl Send for Called {}
 
 impl Called {

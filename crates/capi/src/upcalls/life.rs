@@ -1,4 +1,4 @@
-//! From the first call to the last.
+//! Opens, creates, runs, stops and frees upcalls.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -18,11 +18,11 @@ use crate::error::punctual_error::{self, *};
 use crate::error::{Failure, Inside, guarded, inside};
 use crate::sized::{can_write, handle, out, read, write};
 
-/// Opens a handle for upcalls: none yet, and none runs. `options` may be null: real-time upcalls with
-/// all defaults. A process may have several handles; each is admitted by itself.
+/// Opens a handle for upcalls, without any yet. `options` may be null: real-time upcalls with all
+/// defaults. A process may have several handles; each is admitted by itself.
 ///
-/// All functions with the handle may be called from any thread at any time, but punctual_free, which
-/// must be the last.
+/// All functions with the handle may be called from any thread at any time, except that
+/// punctual_free must be the last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_open(
     options: *const punctual_options,
@@ -74,13 +74,14 @@ fn open(options: &punctual_options) -> Result<punctual_upcalls, Failure> {
     Ok(punctual_upcalls { inner: Arc::new(inner), agent: Mutex::new(None) })
 }
 
-/// Admits an upcall beside those created before, and gives its number: 0 for the first. (`rts_creat`)
+/// Admits an upcall in addition to those created before, and writes its number to `id`: 0 for the
+/// first. (`rts_creat`)
 ///
-/// Before punctual_run, its first release is the start given there, and `first_release_ns` must be 0.
-/// After, it is `first_release_ns` (CLOCK_MONOTONIC), or now if that is earlier.
+/// Before punctual_run, its first release is the start given there, and `first_release_ns` must be
+/// 0. After, it is `first_release_ns` (CLOCK_MONOTONIC), or now if that is earlier.
 ///
-/// PUNCTUAL_EREFUSED if all together would not be in time: the sentence names the test that failed,
-/// the shortfall, and changes with each of which it would be admitted.
+/// Returns PUNCTUAL_EREFUSED if not all together would be in time. The sentence names the test that
+/// failed, the shortfall, and changes each of which would make it fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_create(
     upcalls: *mut punctual_upcalls,
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn punctual_create(
     id: *mut u32,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of all four.
+        // SAFETY: as the caller promises for all four.
         let (upcalls, contract, handler, to) = unsafe {
             (handle(upcalls, "upcalls")?, read(contract)?, read(handler)?, out(id, "id")?)
         };
@@ -112,9 +113,9 @@ pub unsafe extern "C" fn punctual_create(
     })
 }
 
-/// Adds a best-effort upcall: it runs when no real-time upcall of the handle wants the CPU, as an
-/// ordinary thread of the host. Gives its number. For PUNCTUAL_UPCALLS with containment, and
-/// PUNCTUAL_ORDINARY. Its contract cannot be changed.
+/// Adds a best-effort upcall, and writes its number to `id`. It runs when no real-time upcall of
+/// the handle wants the CPU, as an ordinary thread of the host. For PUNCTUAL_UPCALLS with
+/// containment, and PUNCTUAL_ORDINARY. Its contract cannot be changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_create_best_effort(
     upcalls: *mut punctual_upcalls,
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn punctual_create_best_effort(
     id: *mut u32,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of all four.
+        // SAFETY: as the caller promises for all four.
         let (upcalls, contract, handler, to) = unsafe {
             (handle(upcalls, "upcalls")?, read(contract)?, read(handler)?, out(id, "id")?)
         };
@@ -160,10 +161,11 @@ impl punctual_upcalls {
 }
 
 /// Starts all upcalls, each first released at `start_ns` (CLOCK_MONOTONIC), or now if that is
-/// earlier. (`rts_run`, for all; for one that was suspended it is punctual_resume.)
+/// earlier. (`rts_run` for all; for a suspended one use punctual_resume.)
 ///
-/// PUNCTUAL_EHOST if the threads do not get the scheduling classes they need, PUNCTUAL_EREFUSED if the
-/// kernel has no bandwidth left for the reservation; then none runs, and the handle can only be freed.
+/// Returns PUNCTUAL_EHOST if the threads do not get the scheduling classes they need, and
+/// PUNCTUAL_EREFUSED if the kernel has no bandwidth left for the reservation. Then no upcall runs,
+/// and the handle can only be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_run(
     upcalls: *mut punctual_upcalls,
@@ -181,7 +183,8 @@ pub unsafe extern "C" fn punctual_run(
                 return Err(Failure::invalid("the upcalls run, or ran, already"));
             }
         };
-        // The agent first, so that no handler is called if there is none. It waits for the state.
+        // The agent starts first, so that no handler is called if it cannot be created. It waits
+        // for the lock of the state.
         let agent = upcalls.start_agent().map_err(|why| {
             Failure::new(PUNCTUAL_EHOST, format!("no thread to look after the upcalls: {why}"))
         });
@@ -201,11 +204,11 @@ pub unsafe extern "C" fn punctual_run(
 }
 
 /// Stops all upcalls at the next yield point and waits for it. For handlers that were contained it
-/// waits up to two seconds more. `stopped` may be null. Statistics, events and notices stay until the
-/// handle is freed.
+/// waits up to two seconds more. `stopped` may be null. Statistics, events and notices stay until
+/// the handle is freed.
 ///
-/// PUNCTUAL_EHOST if the kernel had taken the scheduling class away while they ran; they are stopped
-/// all the same. PUNCTUAL_EDEADLK from inside a notice.
+/// Returns PUNCTUAL_EHOST if the kernel had taken the scheduling class away while they ran; they
+/// are stopped all the same. Returns PUNCTUAL_EDEADLK from inside a notice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stop(
     upcalls: *mut punctual_upcalls,
@@ -227,10 +230,10 @@ pub unsafe extern "C" fn punctual_stop(
     })
 }
 
-/// Stops the upcalls if they run, and frees the handle, which must not be used again. Null is let
-/// pass.
+/// Stops the upcalls if they run, and frees the handle, which must not be used again. Does nothing
+/// for a null pointer.
 ///
-/// What punctual_stop would say is said here too; the handle is freed all the same, but for
+/// Returns the errors of punctual_stop; the handle is freed all the same, except after
 /// PUNCTUAL_EDEADLK. To learn whether handlers are stuck, stop first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_free(upcalls: *mut punctual_upcalls) -> punctual_error {
@@ -273,7 +276,8 @@ fn stop(upcalls: &punctual_upcalls) -> Result<punctual_stopped, Failure> {
             }
         }
     };
-    // Not under the lock: notices may still be told, and may ask.
+    // The lock is not held here: notices may still be delivered, and may call functions that need
+    // it.
     upcalls.end_agent();
     // A notice may wait for upcalls, and stopping waits for the notice.
     inner.post.end();

@@ -1,14 +1,14 @@
-//! How far arguments reach: sums of what is within never overflow 64 bits of nanoseconds.
+//! Limits arguments, so that sums of them never overflow 64 bits of nanoseconds.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
 use crate::error::Failure;
 
-/// A length above this is a mistake in units, or a -1.
+/// The longest time. A longer one is a mistake in units, or a -1.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A length of time or of work.
+/// Checks a length of time or of work.
 pub(crate) fn within(ns: u64, name: &str) -> Result<u64, Failure> {
     if ns > LONGEST.as_nanos() {
         return Err(Failure::invalid(format!("{name} is {ns} ns, which is more than a year")));
@@ -16,7 +16,7 @@ pub(crate) fn within(ns: u64, name: &str) -> Result<u64, Failure> {
     Ok(ns)
 }
 
-/// An instant to begin at: not before now, which is also what zero means.
+/// Returns an instant to begin at, which is now if it has passed or is zero.
 pub(crate) fn from_now_on(ns: u64, name: &str) -> Result<Instant, Failure> {
     let now = clock::now();
     let at = Instant::from_nanos(ns).max(now);
@@ -24,7 +24,7 @@ pub(crate) fn from_now_on(ns: u64, name: &str) -> Result<Instant, Failure> {
     Ok(at)
 }
 
-/// The end of a time-out; all ones never ends.
+/// Returns the end of a time-out. All ones never ends.
 pub(crate) fn after(timeout_ns: u64) -> Instant {
     clock::now().saturating_add(Duration::from_nanos(timeout_ns))
 }

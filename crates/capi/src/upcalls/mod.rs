@@ -1,11 +1,11 @@
-//! The upcalls of a process.
+//! Exports the upcalls of a process.
 //!
-//! - `options`, `contract`, `handler`: what a program says.
-//! - `notice`, `records`: what it is told.
+//! - `options`, `contract`, `handler`: the program's input.
+//! - `notice`, `records`: the results.
 //! - `life`: open, create, run, stop, free.
 //! - `orders`: suspend, resume, change, close, wait.
 //! - `told`: activity, notices, events, statistics.
-//! - `state`, `post`, `tally`: behind the handle.
+//! - `state`, `post`, `tally`: the implementation of the handle.
 
 mod contract;
 mod handler;

@@ -1,34 +1,34 @@
-//! What the owner of upcalls is told.
+//! Defines the notices to the owner of upcalls.
 
 use std::ffi::c_void;
 
 use punctual_runtime::{Activity, Notice, NoticeKind};
 
-/// Whether an upcall is being released.
+/// The activity of an upcall.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_activity {
-    /// It is, or will be once all are run.
+    /// It is released, or will be after punctual_run.
     PUNCTUAL_ACTIVE = 0,
-    /// It was suspended, or said PUNCTUAL_DONE.
+    /// It was suspended, or its handler returned PUNCTUAL_DONE.
     PUNCTUAL_SUSPENDED = 1,
-    /// Its handler has not come back, and was put aside.
+    /// Its handler has not returned, and was set aside.
     PUNCTUAL_CONTAINED = 2,
-    /// It is gone, or was never there.
+    /// It was closed, or there never was such an upcall.
     PUNCTUAL_CLOSED = 3,
 }
 
-/// One upcall that punctual_wait waits for.
+/// An upcall that punctual_wait waits for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_waited {
-    /// Which; set by the program.
+    /// Its number, set by the program.
     pub id: u32,
-    /// A punctual_activity; set by punctual_wait.
+    /// A punctual_activity, set by punctual_wait.
     pub activity: u32,
 }
 
-/// What a notice is about.
+/// The kind of a notice.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_notice_kind {
@@ -38,35 +38,35 @@ pub enum punctual_notice_kind {
     PUNCTUAL_NOTICE_SKIPPED = 1,
     /// A job was ended at a yield point before it was complete.
     PUNCTUAL_NOTICE_ABORTED = 2,
-    /// The handler did not come to a yield point in time, and was put aside for the `count`-th time.
+    /// The handler did not reach a yield point in time, and was set aside for the `count`-th time.
     PUNCTUAL_NOTICE_CONTAINED = 3,
-    /// The handler that had been put aside came back.
+    /// The handler that had been set aside returned.
     PUNCTUAL_NOTICE_RETURNED = 4,
-    /// It was contained too often, and is released no more.
+    /// The upcall was contained too often, and is released no more.
     PUNCTUAL_NOTICE_CLOSED = 5,
 }
 
-/// Something that the owner of an upcall may want to act on. Its layout does not change.
+/// An event that the owner of an upcall may want to act on. Its layout does not change.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct punctual_notice {
-    /// When it was noticed (CLOCK_MONOTONIC).
+    /// The time at which it was noticed (CLOCK_MONOTONIC).
     pub at_ns: u64,
-    /// What it counts; 1 where nothing is counted.
+    /// The count of its kind, or 1 if the kind has none.
     pub count: u64,
-    /// Which upcall.
+    /// The number of the upcall.
     pub id: u32,
     /// A punctual_notice_kind.
     pub kind: u32,
 }
 
 /// Called for each notice, on an ordinary thread of the library: at once for PUNCTUAL_NOTIFY and
-/// containment, within 50 ms for others. It may call everything but punctual_stop and punctual_free.
-/// It must return, and neither throw nor longjmp.
+/// containment, within 50 ms for others. It may call every function except punctual_stop and
+/// punctual_free. It must return, and neither throw nor longjmp.
 pub type punctual_on_notice =
     Option<unsafe extern "C" fn(arg: *mut c_void, notice: *const punctual_notice)>;
 
-/// As C sees it.
+/// Converts an activity for C.
 pub(crate) fn activity(activity: Activity) -> punctual_activity {
     match activity {
         Activity::Active => punctual_activity::PUNCTUAL_ACTIVE,
@@ -76,7 +76,7 @@ pub(crate) fn activity(activity: Activity) -> punctual_activity {
     }
 }
 
-/// As C sees it.
+/// Converts a notice for C.
 pub(crate) fn notice(notice: Notice) -> punctual_notice {
     use punctual_notice_kind::*;
     let (kind, count) = match notice.kind {

@@ -1,4 +1,4 @@
-//! Where and how upcalls run.
+//! Defines where and how upcalls run.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -11,31 +11,31 @@ use super::notice::punctual_on_notice;
 use crate::error::Failure;
 use crate::sized::Record;
 
-/// Under what the upcalls of a handle run (punctual_options.placement).
+/// The placement of the upcalls of a handle (punctual_options.placement).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_placement {
-    /// Real-time upcalls: SCHED_FIFO, each waiting at the priority of its rate, admitted together by
-    /// the exact test.
+    /// Real-time upcalls: SCHED_FIFO, each waiting at the priority of its rate, admitted together
+    /// by the exact test.
     PUNCTUAL_UPCALLS = 0,
     /// Inside a CPU reservation (budget_ns every period_ns): SCHED_DEADLINE.
     PUNCTUAL_RESERVED = 1,
-    /// An ordinary thread: no promise at all, everything is admitted. There to be compared with.
+    /// An ordinary thread, for comparison: there is no promise at all, and everything is admitted.
     PUNCTUAL_ORDINARY = 2,
 }
 
-/// What may be asked for beside (punctual_options.flags), added up.
+/// Additional options (punctual_options.flags), added up.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_flags {
-    /// Handlers that do not come back are not contained: they hold up every upcall of the host.
+    /// Handlers that do not return are not contained: they hold up every upcall of the host.
     PUNCTUAL_WITHOUT_CONTAINMENT = 1,
-    /// Inside a reservation, only what is proven to be in time is admitted. Without it the sum of
-    /// what is needed must fit: necessary, and not sufficient.
+    /// Inside a reservation, an upcall is admitted only if it is proven to be in time. Without this
+    /// flag the sum of the needed processor time must fit, which is necessary but not sufficient.
     PUNCTUAL_PROOF_INSIDE = 2,
 }
 
-/// How the upcalls of a handle are to run. All zero but the size is a good choice.
+/// Options for the upcalls of a handle. All zero but the size is a good choice.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_options {
@@ -45,21 +45,21 @@ pub struct punctual_options {
     pub placement: u32,
     /// punctual_flags, added up.
     pub flags: u32,
-    /// Of PUNCTUAL_RESERVED: processor time in each period.
+    /// For PUNCTUAL_RESERVED: the processor time in each period.
     pub budget_ns: u64,
-    /// Of PUNCTUAL_RESERVED.
+    /// For PUNCTUAL_RESERVED: the period.
     pub period_ns: u64,
-    /// So much longer than its quantum an iteration may take before it is contained; 0: 1 ms.
+    /// The time that an iteration may take beyond its quantum before it is contained; 0: 1 ms.
     pub grace_ns: u64,
-    /// What admission charges for a switch between two upcalls, twice a job; 0: nothing.
+    /// The time that admission charges for a switch between two upcalls, twice a job; 0: nothing.
     pub context_switch_ns: u64,
-    /// An upcall is closed when it is contained for so many times; 0: 3.
+    /// The number of containments after which an upcall is closed; 0: 3.
     pub most_containments: u32,
-    /// Upcalls that may be created while others run; 0: 64.
+    /// The number of upcalls that may be created while others run; 0: 64.
     pub room: u32,
-    /// Called for each notice; null: they wait for punctual_notices.
+    /// Called for each notice; null: notices wait for punctual_notices.
     pub on_notice: punctual_on_notice,
-    /// Passed to it.
+    /// Passed to on_notice.
     pub on_notice_arg: *mut c_void,
 }
 
@@ -88,7 +88,7 @@ impl Default for punctual_options {
 }
 
 impl punctual_options {
-    /// Memory is set aside for each.
+    /// Returns the room for upcalls. Memory is allocated for each.
     pub(crate) fn room(&self) -> Result<usize, Failure> {
         const MOST: u32 = 1 << 16;
         if self.room > MOST {

@@ -1,4 +1,4 @@
-//! What is asked of upcalls that run.
+//! Requests changes of running upcalls.
 
 use std::sync::atomic::Ordering;
 
@@ -12,10 +12,10 @@ use crate::error::punctual_error::{self, *};
 use crate::error::{Failure, guarded};
 use crate::sized::{handle, out, read, room};
 
-/// Releases an upcall no more until punctual_resume; what was released and is not complete is
-/// dropped. Its promise stays admitted. (`rts_suspend`)
+/// Stops the releases of an upcall until punctual_resume. Jobs that were released and are not
+/// complete are dropped. The upcall stays admitted. (`rts_suspend`)
 ///
-/// This, and every other order, waits for the end of the turn that runs.
+/// This call, like every other request, waits for the end of the current turn.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_suspend(
     upcalls: *mut punctual_upcalls,
@@ -28,8 +28,8 @@ pub unsafe extern "C" fn punctual_suspend(
     })
 }
 
-/// Releases an upcall again that was suspended or said PUNCTUAL_DONE, from the next instant on at
-/// which it would have been released anyway. (`rts_run`)
+/// Releases an upcall again that was suspended or returned PUNCTUAL_DONE, from the next instant of
+/// its old phase on. (`rts_run`)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_resume(
     upcalls: *mut punctual_upcalls,
@@ -47,9 +47,9 @@ pub unsafe extern "C" fn punctual_resume(
     })
 }
 
-/// Changes the contract of an upcall while it runs, if everything holds with the new one; else
-/// nothing changes. With the same period the phase stays; with another, its first release is at the
-/// end of the current one.
+/// Changes the contract of an upcall while it runs, if all promises hold with the new one;
+/// otherwise nothing changes. With the same period the phase stays. With another, its first release
+/// is at the end of the current one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_change(
     upcalls: *mut punctual_upcalls,
@@ -57,14 +57,14 @@ pub unsafe extern "C" fn punctual_change(
     contract: *const punctual_contract,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (upcalls, contract) = unsafe { (handle(upcalls, "upcalls")?, read(contract)?) };
         // SAFETY: as the caller promises.
         let upcall = unsafe { contract.upcall() }?;
         let period = upcall.period();
         upcalls.inner.order(|running, tally| {
             running.change(id, upcall)?;
-            // Jobs so far are held against the deadline that they had.
+            // The jobs so far are judged by their old deadline.
             tally.count(running.drain());
             tally.declare(id, period);
             Ok(())
@@ -72,11 +72,12 @@ pub unsafe extern "C" fn punctual_change(
     })
 }
 
-/// Lets an upcall go: what was released and is not complete is dropped, its handler is called no
-/// more, its number is never given again. (`rts_close`) Its statistics stay until punctual_forget.
+/// Closes an upcall: jobs that were released and are not complete are dropped, its handler is
+/// called no more, and its number is never used again. (`rts_close`) Its statistics stay until
+/// punctual_forget.
 ///
-/// PUNCTUAL_ESTUCK: it is closed, but its handler has not come back, and its argument must be left
-/// alone.
+/// Returns PUNCTUAL_ESTUCK if its handler has not returned: the upcall is closed, but its argument
+/// must be left alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_close(upcalls: *mut punctual_upcalls, id: u32) -> punctual_error {
     guarded(|| {
@@ -92,13 +93,14 @@ pub unsafe extern "C" fn punctual_close(upcalls: *mut punctual_upcalls, id: u32)
 }
 
 /// Waits until at least one of these upcalls is not active (suspended, done, contained or closed),
-/// but not longer than `timeout_ns`; UINT64_MAX waits for ever, 0 looks. (`rts_sleep`)
+/// for at most `timeout_ns`; UINT64_MAX waits for ever, 0 does not wait. (`rts_sleep`)
 ///
-/// `waited` has `count` members, at least one: the program sets the `id` of each, the call sets the
-/// `activity` of each, also when it returns PUNCTUAL_ETIMEDOUT because all are active. `inactive` is
-/// how many are not, and may be null. Several threads may wait.
+/// `waited` has `count` members, at least one. The program sets the `id` of each, and the call sets
+/// the `activity` of each, also when it returns PUNCTUAL_ETIMEDOUT because all are active.
+/// `inactive` receives the number of those that are not active, and may be null. Several threads
+/// may wait.
 ///
-/// PUNCTUAL_EENDED if they are being stopped, or the kernel took the scheduling class away.
+/// Returns PUNCTUAL_EENDED if they are being stopped, or the kernel took the scheduling class away.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_wait(
     upcalls: *mut punctual_upcalls,
@@ -108,7 +110,7 @@ pub unsafe extern "C" fn punctual_wait(
     inactive: *mut usize,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (upcalls, waited) =
             unsafe { (handle(upcalls, "upcalls")?, room(waited, count, "waited")?) };
         if count == 0 {
@@ -121,7 +123,8 @@ pub unsafe extern "C" fn punctual_wait(
             let rings = inner.post.changed.rings();
             let mut found = 0;
             for one in waited.iter_mut().map(|one| one.as_mut_ptr()) {
-                // SAFETY: within `waited`, whose `id` the caller set; the rest is only written to.
+                // SAFETY: within `waited`, of which the caller set each `id`; the rest is only
+                // written to.
                 unsafe {
                     let activity = inner.activity((&raw const (*one).id).read());
                     (&raw mut (*one).activity).write(activity);

@@ -1,4 +1,4 @@
-//! What reaches the owner's threads from those that run upcalls.
+//! Carries notices and wake-ups from the threads that run upcalls to the owner's threads.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -11,12 +11,12 @@ use punctual_runtime::Notice;
 use super::notice::{self, punctual_notice, punctual_on_notice};
 use crate::error::Inside;
 
-/// Notices that wait for a program that asks.
+/// The number of notices that wait for a program that polls for them.
 const WAITING: usize = 4096;
 
-/// Without a lock for handlers, which only ring.
+/// Notices and a bell. Handlers only ring the bell, and so take no lock.
 pub(crate) struct Post {
-    /// Rung when what an upcall does may have changed.
+    /// Rung when the activity of an upcall may have changed.
     pub(crate) changed: Bell,
     /// The upcalls do not run any more.
     ended: AtomicBool,
@@ -53,7 +53,7 @@ impl Post {
         waiting.notices.push_back(notice);
     }
 
-    /// The oldest notices, at most `most`, and how many were lost since the last call.
+    /// Takes the oldest notices, at most `most`, and the number lost since the last call.
     pub(crate) fn take(&self, most: usize) -> (Vec<punctual_notice>, u64) {
         let mut waiting = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = std::mem::take(&mut waiting.lost);
@@ -68,7 +68,7 @@ pub(crate) struct Told {
     arg: *mut c_void,
 }
 
-// SAFETY: used by one thread at a time; `punctual_on_notice` says that it is one of the library's.
+// SAFETY: one thread at a time uses it; `punctual_on_notice` says that it is one of the library's.
 unsafe impl Send for Told {}
 
 impl Told {

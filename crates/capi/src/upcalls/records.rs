@@ -1,4 +1,4 @@
-//! Events, statistics and what is left at the end, as C reads them.
+//! Defines events, statistics and the result of stopping, as C reads them.
 
 use std::mem::offset_of;
 
@@ -6,7 +6,7 @@ use punctual_trace::{Event, Kind};
 
 use crate::sized::Record;
 
-/// What an event is about.
+/// The kind of an event.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_event_kind {
@@ -18,19 +18,21 @@ pub enum punctual_event_kind {
     PUNCTUAL_EVENT_RESUME = 2,
     /// It is complete.
     PUNCTUAL_EVENT_COMPLETE = 3,
-    /// It and the `jobs` - 1 after it are not complete at their deadlines, and go on or will run.
+    /// This job and the `jobs` - 1 after it are not complete at their deadlines, and go on or will
+    /// run.
     PUNCTUAL_EVENT_OVERRUN = 4,
-    /// It and the `jobs` - 1 after it will never begin.
+    /// This job and the `jobs` - 1 after it will never begin.
     PUNCTUAL_EVENT_SKIP = 5,
     /// It had begun, and ended incomplete at a yield point.
     PUNCTUAL_EVENT_ABORT = 6,
-    /// It did not come to its yield point in time, and was put aside.
+    /// It did not reach its yield point in time, and its handler was set aside.
     PUNCTUAL_EVENT_CONTAINED = 7,
-    /// Of a reservation: its next period begins, with a whole budget. Upcalls have none of these three.
+    /// A reservation's next period begins, with a full budget. Upcalls have none of these last
+    /// three kinds.
     PUNCTUAL_EVENT_REPLENISH = 8,
-    /// Of a reservation: it may not run, or only as an ordinary program.
+    /// A reservation may not run, or only as an ordinary program.
     PUNCTUAL_EVENT_THROTTLE = 9,
-    /// Of a reservation that was throttled: it may run.
+    /// A throttled reservation may run again.
     PUNCTUAL_EVENT_UNTHROTTLE = 10,
 }
 
@@ -38,15 +40,15 @@ pub enum punctual_event_kind {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct punctual_event {
-    /// When (CLOCK_MONOTONIC).
+    /// The time of the event (CLOCK_MONOTONIC).
     pub at_ns: u64,
-    /// When the job was released.
+    /// The release of the job.
     pub release_ns: u64,
-    /// Which job of its upcall, from 0.
+    /// The index of the job of its upcall, from 0.
     pub job: u64,
-    /// How many jobs it is about.
+    /// The number of jobs that the event concerns.
     pub jobs: u64,
-    /// Which upcall.
+    /// The number of the upcall.
     pub id: u32,
     /// A punctual_event_kind.
     pub kind: u32,
@@ -83,17 +85,17 @@ impl From<Event> for punctual_event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct punctual_times {
-    /// How many were counted.
+    /// The number of times.
     pub count: u64,
-    /// Half of them are at most this.
+    /// The median: half of the times are at most this.
     pub p50_ns: u64,
-    /// 99 of 100 are at most this.
+    /// 99 of 100 times are at most this.
     pub p99_ns: u64,
-    /// The longest, exactly.
+    /// The exact longest time.
     pub max_ns: u64,
 }
 
-/// What the jobs of an upcall amounted to.
+/// The statistics of the jobs of an upcall.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct punctual_stats {
@@ -110,19 +112,19 @@ pub struct punctual_stats {
     pub skipped: u64,
     /// Jobs that were ended incomplete at a yield point.
     pub aborted: u64,
-    /// Jobs whose handler was put aside.
+    /// Jobs whose handler was set aside.
     pub contained: u64,
-    /// How often a job gave way.
+    /// The number of times that a job gave way.
     pub gave_way: u64,
-    /// Jobs released and not complete when all were stopped.
+    /// Jobs that were released and not complete when all were stopped.
     pub unfinished: u64,
-    /// The longest that a job completed after its deadline.
+    /// The greatest tardiness of a complete job.
     pub max_tardiness_ns: u64,
-    /// From a job's release to its first instruction.
+    /// The times from a job's release to its first instruction.
     pub wakeup_latency: punctual_times,
-    /// From a job's release to its completion.
+    /// The times from a job's release to its completion.
     pub response_time: punctual_times,
-    /// Events of all upcalls that were lost before they were counted, so far: if not zero, these
+    /// Events of all upcalls that were lost so far before they were counted. If not zero, these
     /// statistics have gaps.
     pub events_lost: u64,
 }
@@ -133,20 +135,20 @@ unsafe impl Record for punctual_stats {
     const FIRST: usize = offset_of!(Self, events_lost) + size_of::<u64>();
 }
 
-/// What is left of upcalls that ran.
+/// The result of stopping upcalls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct punctual_stopped {
     /// sizeof(punctual_stopped).
     pub size: usize,
-    /// Processor time that all took together.
+    /// The processor time of all upcalls together.
     pub exec_time_ns: u64,
-    /// Events lost before they were counted.
+    /// Events that were lost before they were counted.
     pub events_lost: u64,
     /// Jobs that were released and not complete.
     pub unfinished: u64,
-    /// Handlers that have not come back. Their arguments must be left alone for ever, and the library
-    /// must stay loaded; punctual_activity says PUNCTUAL_CONTAINED for those upcalls.
+    /// Handlers that have not returned. Their arguments must be left alone for ever, and the
+    /// library must stay loaded. punctual_activity_of gives PUNCTUAL_CONTAINED for these upcalls.
     pub stuck: u64,
 }
 

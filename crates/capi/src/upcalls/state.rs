@@ -1,4 +1,4 @@
-//! What a handle stands for, and the agent that looks after it.
+//! Implements a handle, and the agent that looks after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,14 @@ use super::tally::Tally;
 use crate::error::Failure;
 use crate::error::punctual_error::*;
 
-/// How often the agent looks unasked: well before the runtime's ring of events is full.
+/// The interval at which the agent looks without being woken, well before the runtime's ring of
+/// events is full.
 const LOOKS: Duration = Duration::from_millis(250);
 
-/// How long a thread sleeps at most before it looks again by itself.
+/// The longest time that a thread sleeps before it looks again by itself.
 const SLEEPS: Duration = Duration::from_secs(1);
 
-/// Where the upcalls of a handle are in their life.
+/// The phase in the life of a handle's upcalls.
 pub(crate) enum Phase {
     Ready(Box<Upcalls<Called>>),
     Running(Box<Running<Called>>),
@@ -34,8 +35,8 @@ pub(crate) struct State {
     pub(crate) tally: Tally,
 }
 
-/// What all threads of a program share. The state is locked for as long as an order takes, which is
-/// until the turn that runs has ended; what waits or looks uses the rest.
+/// The state that all threads of a program share. A request locks it until it is carried out, which
+/// is when the current turn has ended. Functions that wait or look use the other members.
 pub(crate) struct Inner {
     state: Mutex<State>,
     controls: Mutex<Vec<Arc<Control>>>,
@@ -57,7 +58,7 @@ impl Inner {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic left half done is found ended by the next order.
+        // After a panic, the next request finds the upcalls ended.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +80,7 @@ impl Inner {
         self.controls().iter().find(|one| one.id.load(Ordering::Acquire) == id).cloned()
     }
 
-    /// A `punctual_activity`.
+    /// Returns a `punctual_activity`.
     pub(crate) fn activity(&self, id: u32) -> u32 {
         let closed = punctual_activity::PUNCTUAL_CLOSED as u32;
         self.control(id).map_or(closed, |control| control.activity())
@@ -87,7 +88,7 @@ impl Inner {
 
     /// Frees the statistics of a closed upcall.
     pub(crate) fn forget_stats(&self, id: u32) -> Result<(), Failure> {
-        // What still waits to be counted is counted before, not lost.
+        // Events that still wait are counted first, so that they are not lost.
         let mut state = self.count();
         if let Phase::Running(running) = &state.phase {
             self.refresh(running);
@@ -111,7 +112,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives an order to those that run.
+    /// Gives a request to the running upcalls.
     pub(crate) fn order<T>(
         &self,
         order: impl FnOnce(&mut Running<Called>, &mut Tally) -> Result<T, Failure>,
@@ -133,7 +134,7 @@ impl Inner {
         outcome
     }
 
-    /// Counts what happened, and lets waiting threads see what changed.
+    /// Updates the activities, and wakes waiting threads if any changed.
     fn refresh(&self, running: &Running<Called>) {
         let mut changed = false;
         for control in self.controls().iter() {
@@ -146,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// Counts what happened so far.
+    /// Counts the events so far.
     pub(crate) fn count(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         let State { phase, tally } = &mut *state;
@@ -157,7 +158,8 @@ impl Inner {
         state
     }
 
-    /// Suspends what is done, counts, and says what changed, or that they have ended by themselves.
+    /// Suspends upcalls that are done, counts events, and announces changes, or that the upcalls
+    /// have ended by themselves.
     fn look(&self) {
         let mut state = self.count();
         let Phase::Running(running) = &mut state.phase else { return };
@@ -172,18 +174,19 @@ impl Inner {
             done.map(|control| control.id.load(Ordering::Acquire)).collect()
         };
         for id in done {
-            // An upcall that was closed meanwhile needs none; that all have ended is seen below.
+            // An upcall that was closed meanwhile needs none. If all have ended, that is noticed
+            // below.
             let _ = running.suspend(id);
         }
-        // Once only: it rings, which is what the agent sleeps on.
+        // Only once, because it rings the bell on which the agent sleeps.
         if running.has_ended() && !self.post.has_ended() {
             self.post.end();
         }
         self.refresh(running);
     }
 
-    /// Says that all are gone, but for those of `stuck` handlers, or that were out where that is not
-    /// known.
+    /// Marks all upcalls as closed, except those with `stuck` handlers, or those that were
+    /// contained if that is not known.
     pub(crate) fn closed(&self, stuck: Option<&[u32]>) {
         for control in self.controls().iter() {
             let id = control.id.load(Ordering::Acquire);
@@ -197,20 +200,22 @@ impl Inner {
         self.post.changed.ring();
     }
 
-    /// Until something may have changed; for a while only, so that none waits for what nobody rang.
+    /// Sleeps until something may have changed, for a limited time, so that a missed bell is no
+    /// problem.
     pub(crate) fn sleep(&self, seen: u32, until: Instant) {
         self.post.changed.sleep_until(seen, until.min(clock::now() + SLEEPS));
     }
 }
 
-/// Nothing is known of this number.
+/// Makes the error for an unknown number.
 pub(crate) fn no_stats(id: u32) -> Failure {
     let why = format!("there never was an upcall {id}, or it was forgotten (punctual_forget)");
     Failure::new(PUNCTUAL_ENOENT, why)
 }
 
 impl punctual_upcalls {
-    /// Starts the agent: an ordinary thread, because suspending is an order and a handler gives none.
+    /// Starts the agent. It is an ordinary thread, because suspending is a request and a handler
+    /// cannot make one.
     pub(crate) fn start_agent(&self) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
         let body = move || {
@@ -227,7 +232,7 @@ impl punctual_upcalls {
         Ok(())
     }
 
-    /// The state must not be locked.
+    /// Ends the agent. The state must not be locked.
     pub(crate) fn end_agent(&self) {
         self.inner.over.store(true, Ordering::Release);
         self.inner.post.changed.ring();

@@ -1,4 +1,4 @@
-//! The events of upcalls, counted and kept for those who want each.
+//! Counts the events of upcalls, and keeps them for programs that drain them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,17 +7,17 @@ use punctual_trace::{Event, Sink, Summary, Times};
 
 use super::records::{punctual_stats, punctual_times};
 
-/// Events that wait for a program that drains them.
+/// The number of events that wait for a program that drains them.
 const WAITING: usize = 1 << 16;
 
 pub(crate) struct Tally {
-    /// One for each upcall, by its number: a number is never given again, so that what is closed must
-    /// not take room for ever. Inside, each upcall is the first and only task.
+    /// The summary of each upcall, by its number. Numbers are never used again, so a closed upcall
+    /// must not take room for ever. Within its summary, each upcall is the first and only task.
     summaries: BTreeMap<u32, Summary>,
     events: VecDeque<Event>,
-    /// Pushed out of `events`; no statistics miss them.
+    /// Events that were pushed out of `events`; the statistics have counted them.
     pushed_out: u64,
-    /// Lost before they were counted, so far.
+    /// Events that were lost so far before they were counted.
     uncounted: u64,
 }
 
@@ -27,13 +27,14 @@ impl Tally {
         Self { summaries, events, pushed_out: 0, uncounted: 0 }
     }
 
-    /// From now on `id` has this relative deadline.
+    /// Sets the relative deadline of `id` from now on.
     pub(crate) fn declare(&mut self, id: u32, relative_deadline: Duration) {
         let summary = self.summaries.entry(id).or_insert_with(|| Summary::new([]));
         summary.declare(0, relative_deadline);
     }
 
-    /// Frees what was counted of `id`; whether there was anything. Its later events are only kept.
+    /// Frees the statistics of `id`, and returns whether there were any. Its later events are kept
+    /// but not counted.
     pub(crate) fn forget(&mut self, id: u32) -> bool {
         self.summaries.remove(&id).is_some()
     }
@@ -51,7 +52,8 @@ impl Tally {
         }
     }
 
-    /// So many events were lost before they could be counted, since all began to run.
+    /// Sets the number of events that were lost before they could be counted, since all began to
+    /// run.
     pub(crate) fn lost(&mut self, events: u64) {
         self.uncounted = events;
     }
@@ -64,14 +66,14 @@ impl Tally {
         }
     }
 
-    /// The oldest events, at most `most`, and how many were lost since the last call.
+    /// Takes the oldest events, at most `most`, and the number lost since the last call.
     pub(crate) fn take(&mut self, most: usize) -> (impl Iterator<Item = Event> + '_, u64) {
         let lost = std::mem::take(&mut self.pushed_out);
         let most = most.min(self.events.len());
         (self.events.drain(..most), lost)
     }
 
-    /// None if there never was such an upcall, or it was forgotten.
+    /// Returns the statistics, or `None` if there never was such an upcall, or it was forgotten.
     pub(crate) fn stats(&self, id: u32) -> Option<punctual_stats> {
         let task = self.summaries.get(&id)?.tasks().first()?;
         Some(punctual_stats {
@@ -92,7 +94,7 @@ impl Tally {
     }
 }
 
-/// The same job, of the only task.
+/// Returns the same job as one of the only task.
 fn first(job: JobId) -> JobId {
     JobId { task: 0, ..job }
 }
@@ -151,7 +153,7 @@ mod tests {
         assert!(tally.stats(1).is_none());
         let stats = tally.stats(2).expect("not forgotten");
         assert_eq!((stats.jobs, stats.unfinished), (1, 2));
-        // Events are the program's until it drains them, whatever became of the upcall.
+        // Events stay until the program drains them, whatever became of the upcall.
         assert_eq!(tally.take(9).0.count(), 3);
     }
 

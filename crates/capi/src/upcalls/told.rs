@@ -1,4 +1,5 @@
-//! What is told of upcalls: as they run, and until their handle is freed.
+//! Exports the activity, notices, events and statistics of upcalls, while they run and until their
+//! handle is freed.
 
 use super::notice::punctual_notice;
 use super::records::{punctual_event, punctual_stats};
@@ -7,7 +8,7 @@ use crate::error::guarded;
 use crate::error::punctual_error;
 use crate::sized::{can_write, handle, out, room, write};
 
-/// Whether an upcall is being released: a punctual_activity. One that there never was is closed.
+/// Writes the activity of an upcall, a punctual_activity. An unknown upcall counts as closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_activity_of(
     upcalls: *mut punctual_upcalls,
@@ -15,16 +16,16 @@ pub unsafe extern "C" fn punctual_activity_of(
     activity: *mut u32,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let (upcalls, to) = unsafe { (handle(upcalls, "upcalls")?, out(activity, "activity")?) };
         to.write(upcalls.inner.activity(id));
         Ok(())
     })
 }
 
-/// Takes out the oldest notices, at most `capacity` of them; `count` is how many. None wait if they
-/// are told (punctual_options.on_notice). `lost`, which may be null, is how many have been lost since
-/// the last call because 4096 waited already.
+/// Takes the oldest notices, at most `capacity` of them, and writes their number to `count`. None
+/// wait if there is a function for them (punctual_options.on_notice). `lost`, which may be null,
+/// receives the number lost since the last call because 4096 waited already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_notices(
     upcalls: *mut punctual_upcalls,
@@ -34,7 +35,7 @@ pub unsafe extern "C" fn punctual_notices(
     lost: *mut u64,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of all three.
+        // SAFETY: as the caller promises for all three.
         let (upcalls, notices, count) = unsafe {
             (handle(upcalls, "upcalls")?, room(notices, capacity, "notices")?, out(count, "count")?)
         };
@@ -51,9 +52,9 @@ pub unsafe extern "C" fn punctual_notices(
     })
 }
 
-/// Takes out the oldest events, at most `capacity` of them; `count` is how many. `lost`, which may be
-/// null, is how many have been lost since the last call because 65536 waited already; statistics do
-/// not miss those.
+/// Takes the oldest events, at most `capacity` of them, and writes their number to `count`. `lost`,
+/// which may be null, receives the number lost since the last call because 65536 waited already;
+/// statistics include those.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_drain(
     upcalls: *mut punctual_upcalls,
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn punctual_drain(
     lost: *mut u64,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of all three.
+        // SAFETY: as the caller promises for all three.
         let (upcalls, events, count) = unsafe {
             (handle(upcalls, "upcalls")?, room(events, capacity, "events")?, out(count, "count")?)
         };
@@ -83,7 +84,8 @@ pub unsafe extern "C" fn punctual_drain(
     })
 }
 
-/// What the jobs of an upcall amounted to so far, also of one that was closed, until punctual_forget.
+/// Writes the statistics of an upcall so far. They are available after it was closed, until
+/// punctual_forget.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_get_stats(
     upcalls: *mut punctual_upcalls,
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn punctual_get_stats(
     stats: *mut punctual_stats,
 ) -> punctual_error {
     guarded(|| {
-        // SAFETY: as the caller promises, of both.
+        // SAFETY: as the caller promises for both.
         let upcalls = unsafe {
             can_write(stats)?;
             handle(upcalls, "upcalls")?
@@ -102,12 +104,12 @@ pub unsafe extern "C" fn punctual_get_stats(
     })
 }
 
-/// Frees the statistics of an upcall that is closed (half a megabyte), which punctual_get_stats then
-/// does not know any more (PUNCTUAL_ENOENT). Without it they stay until punctual_free: a program that
-/// goes on creating and closing upcalls calls it for each. Events that wait for punctual_drain stay.
+/// Frees the statistics of a closed upcall (half a megabyte); punctual_get_stats then returns
+/// PUNCTUAL_ENOENT. Without this call they stay until punctual_free, so a program that goes on
+/// creating and closing upcalls should call it for each. Events that wait for punctual_drain stay.
 ///
-/// PUNCTUAL_EINVAL if the upcall is not closed, PUNCTUAL_ESTUCK if it is contained and was not closed,
-/// PUNCTUAL_ENOENT if there never was such an upcall, or it was forgotten already.
+/// Returns PUNCTUAL_EINVAL if the upcall is not closed, PUNCTUAL_ESTUCK if it is contained and was
+/// not closed, and PUNCTUAL_ENOENT if there never was such an upcall, or it was forgotten already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_forget(
     upcalls: *mut punctual_upcalls,
