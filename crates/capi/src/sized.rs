@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_knows_less_leaves_zeroes_and_gets_less() {
+    fn an_older_program_passes_and_gets_only_the_members_it_knows() {
         let mut passed = Known { size: 16, old: 7, new: 8 };
         // SAFETY: of the size that it says.
         let read = unsafe { read(&raw const passed) }.expect("the first size");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_knows_more_is_refused_what_is_not_zero() {
+    fn a_newer_program_must_leave_unknown_members_at_zero() {
         let known = Known { size: size_of::<Longer>(), old: 7, new: 8 };
         let mut passed = Longer { known, more: 0 };
         let record = (&raw mut passed).cast::<Known>();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_record_is_refused() {
+    fn an_invalid_record_is_refused() {
         let mut record = Known { size: 0, old: 0, new: 0 };
         for size in [0, 15, LONGEST + 1, usize::MAX] {
             record.size = size;

@@ -205,7 +205,7 @@ fn upcalls_of_an_ordinary_thread_live_from_creation_to_stop() {
 }
 
 #[test]
-fn upcalls_without_a_thread_to_look_after_them_never_run() {
+fn upcalls_never_run_without_their_agent() {
     check("c99", "crates/capi/tests/c/starved.c", &[]).expect("needs no privilege");
 }
 

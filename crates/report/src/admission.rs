@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_contract_is_said() {
+    fn an_invalid_contract_is_reported() {
         let error =
             Admission::of("[nonsense", &HostProfile::ideal(1), "").expect_err("no contract");
         assert!(error.contains("contract"), "{error}");

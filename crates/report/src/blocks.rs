@@ -13,7 +13,7 @@ const WINDOW: usize = 4 << 20;
 const ENOUGH: usize = HEADER + LONGEST;
 
 /// The next item of a file.
-pub(crate) enum Came {
+pub(crate) enum Item {
     /// A whole block.
     Block(Block),
     /// Damage at byte `at` of the file, and the number of bytes that were skipped.
@@ -46,9 +46,9 @@ impl<R: Read> Blocks<R> {
     }
 
     /// Returns the next block, damage, gap, or the end. The end is returned again by further calls.
-    pub(crate) fn next(&mut self) -> Result<Came, ReadError> {
+    pub(crate) fn next(&mut self) -> Result<Item, ReadError> {
         if let Some(step) = self.after.take() {
-            return Ok(came(step));
+            return Ok(item_of(step));
         }
         loop {
             if self.window.is_empty() && !self.exhausted {
@@ -58,13 +58,13 @@ impl<R: Read> Blocks<R> {
             match self.reader.step(&self.window) {
                 Ok(Step::End { .. }) if !self.exhausted => self.more()?,
                 Ok(step) => {
-                    let Some((at, damage)) = self.damage.take() else { return Ok(came(step)) };
+                    let Some((at, damage)) = self.damage.take() else { return Ok(item_of(step)) };
                     self.after = Some(match step {
                         // The damage extends to the end.
                         Step::End { .. } => Step::Missing(Gap::default()),
                         step => step,
                     });
-                    return Ok(Came::Damage { at, damage, bytes: here - at });
+                    return Ok(Item::Damage { at, damage, bytes: here - at });
                 }
                 Err(_) if self.ahead() < ENOUGH && !self.exhausted => self.more()?,
                 Err(damage) => {
@@ -113,11 +113,11 @@ impl<R: Read> Blocks<R> {
     }
 }
 
-fn came(step: Step) -> Came {
+fn item_of(step: Step) -> Item {
     match step {
-        Step::Block(block) => Came::Block(block),
-        Step::Missing(gap) => Came::Missing(gap),
-        Step::End { bytes } => Came::End { bytes: bytes as u64 },
+        Step::Block(block) => Item::Block(block),
+        Step::Missing(gap) => Item::Missing(gap),
+        Step::End { bytes } => Item::End { bytes: bytes as u64 },
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use punctual_trace::file::{Lost, Run, Writer};
     use punctual_trace::{Event, Kind};
 
-    /// Makes a file of `blocks` times 10,000 events.
+    /// Makes a file of 10,000 events, and a loss, `blocks` times.
     fn file(blocks: u64) -> Vec<u8> {
         let mut writer = Writer::new(&Run::default());
         for block in 0..blocks {
@@ -145,32 +145,32 @@ mod tests {
     /// All blocks and everything reported between them, as this reader or the whole-file reader
     /// returns it.
     #[derive(Debug, Default, PartialEq, Eq)]
-    struct Said {
+    struct Contents {
         blocks: Vec<Block>,
         damaged: Vec<(u64, Damage, u64)>,
         gaps: Vec<Gap>,
         rest: u64,
     }
 
-    fn here(bytes: &[u8]) -> Said {
-        let (mut blocks, mut said) = (Blocks::new(bytes), Said::default());
+    fn here(bytes: &[u8]) -> Contents {
+        let (mut blocks, mut said) = (Blocks::new(bytes), Contents::default());
         loop {
             match blocks.next().expect("a trace") {
-                Came::Block(block) => said.blocks.push(block),
-                Came::Damage { at, damage, bytes } => said.damaged.push((at, damage, bytes)),
-                Came::Missing(gap) => said.gaps.push(gap),
-                Came::End { bytes } => return Said { rest: bytes, ..said },
+                Item::Block(block) => said.blocks.push(block),
+                Item::Damage { at, damage, bytes } => said.damaged.push((at, damage, bytes)),
+                Item::Missing(gap) => said.gaps.push(gap),
+                Item::End { bytes } => return Contents { rest: bytes, ..said },
             }
         }
     }
 
-    fn whole(bytes: &[u8]) -> Said {
-        let (mut reader, mut said) = (Reader::new(), Said::default());
+    fn whole(bytes: &[u8]) -> Contents {
+        let (mut reader, mut said) = (Reader::new(), Contents::default());
         loop {
             match reader.step(bytes) {
                 Ok(Step::Block(block)) => said.blocks.push(block),
                 Ok(Step::Missing(gap)) => said.gaps.push(gap),
-                Ok(Step::End { bytes }) => return Said { rest: bytes as u64, ..said },
+                Ok(Step::End { bytes }) => return Contents { rest: bytes as u64, ..said },
                 Err(damage) => {
                     let at = reader.position();
                     let passed = reader.skip(bytes);
@@ -199,7 +199,7 @@ mod tests {
         for at in (1_000..bytes.len()).step_by(WINDOW / 3) {
             bytes[at] ^= 0x55;
         }
-        let Said { blocks, damaged, gaps, .. } = here(&bytes);
+        let Contents { blocks, damaged, gaps, .. } = here(&bytes);
         assert!(damaged.len() > 4 && gaps.len() > 4 && blocks.len() > 100, "{damaged:?} {gaps:?}");
         assert_eq!(here(&bytes), whole(&bytes));
         // A hole longer than a window.
@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_and_a_beginning_is_one() {
+    fn other_files_are_refused_and_a_partial_trace_is_read() {
         for bytes in [&b"hello, this is no trace"[..], b"x"] {
             assert!(matches!(Blocks::new(bytes).next(), Err(ReadError::NoTrace(_))));
         }
         for length in 0..punctual_trace::file::PREAMBLE {
             let bytes = &file(0)[..length];
-            assert!(matches!(Blocks::new(bytes).next(), Ok(Came::End { .. })), "{length}");
+            assert!(matches!(Blocks::new(bytes).next(), Ok(Item::End { .. })), "{length}");
         }
     }
 }

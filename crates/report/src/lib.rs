@@ -117,7 +117,7 @@ impl Report {
     /// Returns whether the trace is complete. No promise of an incomplete trace is known to be
     /// kept.
     pub fn is_whole(&self) -> bool {
-        self.survey.end.is_some() && !self.survey.losses.are_there()
+        self.survey.end.is_some() && !self.survey.losses.exist()
     }
 
     /// Returns the page. `file` is the name of the trace, for its title.

@@ -110,11 +110,11 @@ impl Given {
         let Some(since) = self.since.take().filter(|_| !self.is_done) else { return };
         let now = now.max(self.newest);
         self.left = self.left.saturating_sub(now.saturating_since(since));
-        self.tell(now, Kind::GiveWay, sink);
+        self.emit(now, Kind::GiveWay, sink);
         if self.left.is_zero() || now >= self.asked.deadline {
             self.is_throttled = true;
             let left = self.left.as_full_service();
-            self.tell(now, Kind::Throttle { left }, sink);
+            self.emit(now, Kind::Throttle { left }, sink);
         }
     }
 
@@ -128,20 +128,20 @@ impl Given {
         if self.since.is_none() {
             self.runs(now, sink);
         }
-        self.tell(now, Kind::Complete, sink);
+        self.emit(now, Kind::Complete, sink);
         self.is_done = true;
     }
 
     fn runs(&mut self, now: Instant, sink: &mut impl Sink) {
         if core::mem::replace(&mut self.is_throttled, false) {
-            self.tell(now, Kind::Unthrottle, sink);
+            self.emit(now, Kind::Unthrottle, sink);
         }
         let kind = if self.has_begun { Kind::Resume } else { Kind::Start };
         self.has_begun = true;
-        self.tell(now, kind, sink);
+        self.emit(now, kind, sink);
     }
 
-    fn tell(&mut self, at: Instant, kind: Kind, sink: &mut impl Sink) {
+    fn emit(&mut self, at: Instant, kind: Kind, sink: &mut impl Sink) {
         let Asked { job, start: release, .. } = self.asked;
         sink.record(Event { at, job, release, kind });
         self.newest = at;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn given_its_time_and_ended_by_its_deadline_it_is_kept() {
+    fn a_constraint_that_ends_by_its_deadline_is_kept() {
         let one = asked(0, Answer::Granted);
         let mut given = Given::new(one);
         let mut events: Vec<Event> = Vec::new();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_one_is_no_broken_promise_and_one_that_was_never_ended_is() {
+    fn a_refusal_breaks_no_promise_and_an_unended_constraint_does() {
         let refused = Answer::Refused { largest_estimate: Service::from_nanos(7) };
         let judged_refused = judged(&[asked(0, refused)], &[], 200);
         assert!(matches!(judged_refused.verdict, Verdict::NotJudgeable(_)));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_before_the_promise_does_not_count_and_a_change_begins_anew() {
+    fn time_before_the_promise_does_not_count_and_a_change_starts_afresh() {
         let at = |n: u64| Instant::ZERO + us(n);
         let mut slots = Slots::new(3, reservation(2, 10), at(100));
         let mut events: Vec<Event> = Vec::new();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_nobody_looked_there_are_few_events() {
+    fn a_long_pause_makes_few_events() {
         let mut slots = Slots::new(0, reservation(2, 10), Instant::ZERO);
         let mut events: Vec<Event> = Vec::new();
         let hour = Instant::ZERO + Duration::from_secs(3600);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_late_once_its_deadline_has_passed() {
+    fn dropped_jobs_are_late_once_their_deadline_has_passed() {
         let mut summary = Summary::new([]);
         summary.declare(1, Duration::from_millis(10));
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);

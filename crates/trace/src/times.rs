@@ -79,7 +79,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn percentiles_are_of_what_was_counted() {
+    fn percentiles_are_of_the_recorded_times() {
         let mut times = Times::new();
         assert_eq!((times.max(), times.to_string().as_str()), (None, "-"));
         for us in 1..=100 {

@@ -51,8 +51,7 @@ unsafe impl Record for punctual_reservation_options {
 /// The handle that gives reservations. Any thread may use it at any time.
 pub struct punctual_reservations(pub(super) Reservations);
 
-/// Finds out what this host can do (which takes some milliseconds), and starts a small guard
-/// process that restores the kernel's settings if this process is killed. `options` may be null.
+/// Finds out what this host can do (which takes some milliseconds), and starts a small guard process that cleans up if this process is killed. `options` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservations_open(
     options: *const punctual_reservation_options,
@@ -175,7 +174,7 @@ mod tests {
     const SEED: &str = include_str!("../../../../fuzz/seeds/host_profile/host.toml");
 
     #[test]
-    fn the_allowance_of_a_slot_is_that_of_a_profile_of_this_host() {
+    fn the_allowance_of_a_slot_comes_from_the_hosts_profile() {
         let mut calibration = Calibration::parse("host.toml", SEED.as_bytes()).expect("valid");
         calibration.host = host::identity();
         let measured = calibration.slot_allowance().expect("measured there");
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_of_another_host_and_what_is_none_are_refused_with_the_reason() {
+    fn a_foreign_or_invalid_profile_is_refused_with_the_reason() {
         let refused = |path: &CStr| format!("{:?}", asked(path, 0).expect_err("refused"));
         let mut calibration = Calibration::parse("host.toml", SEED.as_bytes()).expect("valid");
         calibration.host = host::identity();

@@ -11,7 +11,7 @@ use super::contract::{punctual_best_effort, punctual_contract};
 use super::handler::{Called, Control, punctual_handler};
 use super::limits::{from_now_on, within};
 use super::options::{punctual_flags, punctual_options};
-use super::post::{Post, Told};
+use super::post::{NoticeFunction, Post};
 use super::records::punctual_stopped;
 use super::state::{Inner, Phase, State, punctual_upcalls};
 use crate::error::punctual_error::{self, *};
@@ -65,10 +65,10 @@ fn open(options: &punctual_options) -> Result<punctual_upcalls, Failure> {
         upcalls = upcalls.with_room(options.room()?);
     }
     let post = Arc::new(Post::new());
-    let told = Told::new(options.on_notice, options.on_notice_arg);
+    let on_notice = NoticeFunction::new(options.on_notice, options.on_notice_arg);
     let upcalls = upcalls.observe({
         let post = Arc::clone(&post);
-        move |notice| told.tell(notice, &post)
+        move |notice| on_notice.deliver(notice, &post)
     });
     let inner = Inner::new(upcalls, post);
     Ok(punctual_upcalls { inner: Arc::new(inner), agent: Mutex::new(None) })

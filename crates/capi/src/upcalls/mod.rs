@@ -4,7 +4,7 @@
 //! - `notice`, `records`: the results.
 //! - `life`: open, create, run, stop, free.
 //! - `orders`: suspend, resume, change, close, wait.
-//! - `told`: activity, notices, events, statistics.
+//! - `queries`: activity, notices, events, statistics.
 //! - `state`, `post`, `tally`: the implementation of the handle.
 
 mod contract;
@@ -15,10 +15,10 @@ mod notice;
 mod options;
 mod orders;
 mod post;
+mod queries;
 mod records;
 mod state;
 mod tally;
-mod told;
 
 pub use contract::{punctual_best_effort, punctual_contract, punctual_overrun};
 pub use handler::{PUNCTUAL_DONE, punctual_commit, punctual_handler, punctual_iterate};
@@ -34,10 +34,10 @@ pub use options::{punctual_flags, punctual_options, punctual_placement};
 pub use orders::{
     punctual_change, punctual_close, punctual_resume, punctual_suspend, punctual_wait,
 };
+pub use queries::{
+    punctual_activity_of, punctual_drain, punctual_forget, punctual_get_stats, punctual_notices,
+};
 pub use records::{
     punctual_event, punctual_event_kind, punctual_stats, punctual_stopped, punctual_times,
 };
 pub use state::punctual_upcalls;
-pub use told::{
-    punctual_activity_of, punctual_drain, punctual_forget, punctual_get_stats, punctual_notices,
-};

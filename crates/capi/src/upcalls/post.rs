@@ -63,20 +63,20 @@ impl Post {
 }
 
 /// The program's function for notices, if it has one.
-pub(crate) struct Told {
+pub(crate) struct NoticeFunction {
     function: punctual_on_notice,
     arg: *mut c_void,
 }
 
 // SAFETY: one thread at a time uses it; `punctual_on_notice` says that it is one of the library's.
-unsafe impl Send for Told {}
+unsafe impl Send for NoticeFunction {}
 
-impl Told {
+impl NoticeFunction {
     pub(crate) fn new(function: punctual_on_notice, arg: *mut c_void) -> Self {
         Self { function, arg }
     }
 
-    pub(crate) fn tell(&self, notice: Notice, post: &Post) {
+    pub(crate) fn deliver(&self, notice: Notice, post: &Post) {
         let notice = notice::notice(notice);
         match self.function {
             None => post.keep(notice),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_gone_and_what_still_comes_of_it_brings_nothing_back() {
+    fn forgotten_statistics_stay_gone_when_events_follow() {
         let mut tally = Tally::new();
         for id in 0..3 {
             tally.declare(id, Duration::from_millis(10));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_events_are_told_while_they_run() {
+    fn lost_events_are_counted_while_upcalls_run() {
         let mut tally = Tally::new();
         tally.declare(0, Duration::from_millis(10));
         tally.lost(6);

@@ -1,4 +1,4 @@
-/* Bad arguments are refused with a sentence; nothing of this needs a privilege. */
+/* Tests that bad arguments are refused with a sentence. Needs no privilege. */
 #include "check.h"
 
 static uint32_t iterate(void *arg, uint64_t now_ns, uint32_t pdus)
@@ -56,7 +56,7 @@ int main(void)
     INVALID(punctual_open(&options, &upcalls));
     CHECK(upcalls == NULL);
 
-    /* A program made for a library with more members. */
+    /* A program for a later library, which knows more members. */
     struct {
         struct punctual_options known;
         uint64_t more;

@@ -1,4 +1,4 @@
-/* Channels that cannot be are refused with a sentence; nothing of this needs a broker. */
+/* Tests that invalid channels are refused with a sentence. Needs no broker. */
 #include "check.h"
 
 #define REFUSED(member, value, words)                                                              \

@@ -1,4 +1,4 @@
-/* What the test programs share. */
+/* Shared by the test programs. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -20,7 +20,7 @@
 
 #define OK(call) CHECK((call) == PUNCTUAL_OK)
 
-/* Exits with 3, which the tests skip, where the host cannot, or others have reserved it all. */
+/* Exits with 3, which skips the test, if the host is not able or all is reserved by others. */
 #define OK_OR_SKIP(call)                                                                           \
     do {                                                                                           \
         enum punctual_error error_ = (call);                                                       \
@@ -33,7 +33,7 @@
         CHECK(error_ == PUNCTUAL_OK);                                                              \
     } while (0)
 
-/* The last error has this in it. */
+/* Checks that the last error contains these words. */
 #define SAYS(words) CHECK(strstr(punctual_last_error(), (words)) != NULL)
 
 #define MS UINT64_C(1000000)

@@ -1,4 +1,4 @@
-/* A handler that does not come back is put aside, its owner is told, and a wait for it ends. */
+/* Tests that a handler that does not return is contained, its owner gets a notice, and a wait ends. */
 #include "check.h"
 
 #include <stdatomic.h>
@@ -45,7 +45,7 @@ int main(void)
     OK_OR_SKIP(punctual_run(upcalls, 0));
     enum punctual_error error = punctual_wait(upcalls, &waited, 1, 5 * SECOND, NULL);
     enum punctual_error forgotten = punctual_forget(upcalls, id);
-    /* Whatever came of it: nothing spins longer than this. */
+    /* In any case no handler spins longer than this. */
     atomic_store(&let_go, 1);
     CHECK(error == PUNCTUAL_OK);
     CHECK(waited.activity == PUNCTUAL_CONTAINED);

@@ -1,4 +1,4 @@
-// The header, with a C++ compiler, and a call through it.
+// Compiles the header with a C++ compiler, and calls a function.
 #include <punctual.h>
 
 #include <cstring>

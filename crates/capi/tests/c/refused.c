@@ -1,4 +1,4 @@
-/* What does not fit is refused with a sentence that has the counter-offer. No privilege needed. */
+/* Tests that a refusal has the counter-offer in its sentence. Needs no privilege. */
 #include "check.h"
 
 static uint32_t iterate(void *arg, uint64_t now_ns, uint32_t pdus)
@@ -31,12 +31,12 @@ int main(void)
     SAYS("refused by the");
     SAYS("\"too much\"");
     printf("%s\n", punctual_last_error());
-    /* One line, whatever the name. */
+    /* The sentence is one line, whatever the name. */
     contract.name = "too\nmuch\033";
     CHECK(punctual_create(upcalls, &contract, &handler, 0, &id) == PUNCTUAL_EREFUSED);
     CHECK(strpbrk(punctual_last_error(), "\n\033") == NULL);
     CHECK(punctual_exit_status(PUNCTUAL_EREFUSED) == 1);
-    /* The refusal changed nothing: what fits beside the first is admitted. */
+    /* The refusal changed nothing: an upcall that fits beside the first is admitted. */
     contract.batch = 2;
     OK(punctual_create(upcalls, &contract, &handler, 0, &id));
     CHECK(id == 1);

@@ -1,4 +1,4 @@
-/* Reservations of the calling thread, by both back ends, and of a process; a time constraint. */
+/* Tests reservations of a thread, by both back ends, and of a process, and a time constraint. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
@@ -42,7 +42,7 @@ static void of_thread(punctual_reservations *given, uint32_t enforcement, uint32
     OK(punctual_reservation_next(own, &start));
     work(MS);
     OK(punctual_reservation_get(own, &info));
-    /* Where SCHED_DEADLINE is not to be had, a timetable does it. */
+    /* Without SCHED_DEADLINE a timetable is used. */
     CHECK(info.backend == backend || info.backend == PUNCTUAL_TIMETABLE);
     CHECK(info.budget_ns == 5 * MS && info.period_ns == 50 * MS);
     CHECK(info.used_ns >= MS && info.left_ns < 5 * MS);
@@ -59,7 +59,7 @@ static void of_thread(punctual_reservations *given, uint32_t enforcement, uint32
     CHECK(punctual_reservation_change(own, 3, 2) == PUNCTUAL_EINVAL);
     OK(punctual_reservation_get(own, &info));
     CHECK(info.budget_ns == 4 * MS);
-    /* Nobody else can give it back. */
+    /* Another thread cannot release it. */
     CHECK(pthread_create(&other, NULL, releases, own) == 0);
     CHECK(pthread_join(other, &error) == 0);
     CHECK(*(int *)error == PUNCTUAL_EINVAL);

@@ -1,4 +1,4 @@
-/* Where there is no room for a thread, punctual_run fails before any handler is called. */
+/* Tests that punctual_run fails before any handler is called if a thread cannot be created. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
@@ -32,7 +32,7 @@ int main(void)
 
     OK(punctual_open(&options, &upcalls));
     OK(punctual_create(upcalls, &contract, &handler, 0, &id));
-    /* The first thread that the library makes gets no stack. */
+    /* The first thread that the library creates gets no stack. */
     CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
     tight = limit;
     tight.rlim_cur = 4096;
@@ -40,7 +40,7 @@ int main(void)
     enum punctual_error error = punctual_run(upcalls, 0);
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     CHECK(error == PUNCTUAL_EHOST);
-    /* Of all threads that are needed the one that looks after them comes first. */
+    /* The agent is the first thread to be created. */
     SAYS("look after");
     nanosleep(&nap, NULL);
     CHECK(calls == 0);

@@ -1,5 +1,5 @@
-/* The life of upcalls: created, run, suspended, resumed, changed, done, closed, stopped. The argument
- * is the placement: ordinary needs no privilege. */
+/* Tests the life of upcalls: created, run, suspended, resumed, changed, done, closed, stopped. The
+ * argument is the placement: ordinary needs no privilege. */
 #include "check.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void nap(void)
     nanosleep(&length, NULL);
 }
 
-/* Eventually, within a generous time. */
+/* Waits until this many jobs were done, for a generous time. */
 static void reaches(struct counter *counter, unsigned jobs)
 {
     uint64_t until = punctual_now() + 20 * SECOND;
@@ -48,7 +48,7 @@ static void reaches(struct counter *counter, unsigned jobs)
     }
 }
 
-/* Until upcall 0 is not active. */
+/* Waits until upcall 0 is not active. */
 static void *waits(void *upcalls)
 {
     static int error;
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     OK_OR_SKIP(punctual_run(upcalls, 0));
     CHECK(punctual_run(upcalls, 0) == PUNCTUAL_EINVAL);
 
-    /* The slow one says that it is done: a wait for both ends. */
+    /* The slow handler returns PUNCTUAL_DONE, which ends a wait for both. */
     struct punctual_waited both[] = {{.id = a}, {.id = b}};
     OK(punctual_wait(upcalls, both, 2, 20 * SECOND, &inactive));
     CHECK(inactive == 1);
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     OK(punctual_resume(upcalls, b));
     reaches(&slow, done + 3);
 
-    /* Suspended and resumed by another thread than its own. */
+    /* Another thread waits while this one suspends and resumes the upcall. */
     pthread_t waiting;
     CHECK(pthread_create(&waiting, NULL, waits, upcalls) == 0);
     nap();
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
     reaches(&fast, before + 4);
     CHECK(punctual_wait(upcalls, both, 1, 0, &inactive) == PUNCTUAL_ETIMEDOUT && inactive == 0);
 
-    /* One more while they run; another period for it; and gone. */
+    /* Creates one more while they run, changes its period, and closes it. */
     static struct counter more;
     contract.name = "more";
     handler.arg = &more;
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     CHECK(punctual_get_stats(upcalls, late, &stats) == PUNCTUAL_ENOENT);
     CHECK(punctual_forget(upcalls, late) == PUNCTUAL_ENOENT);
     CHECK(activity(upcalls, late) == PUNCTUAL_CLOSED);
-    /* Numbers only grow, and others keep their statistics. */
+    /* Numbers only grow, and other upcalls keep their statistics. */
     for (int times = 0; times < 5; times++) {
         uint32_t last = late;
         OK(punctual_create(upcalls, &contract, &handler, 0, &late));
@@ -198,11 +198,11 @@ int main(int argc, char **argv)
         CHECK(punctual_change(upcalls, c, &contract) == PUNCTUAL_EINVAL);
     }
 
-    /* What is told. */
+    /* The events. */
     struct punctual_event events[16];
     OK(punctual_drain(upcalls, events, 16, &count, &lost));
     CHECK(count == 16 && lost == 0);
-    /* On a busy host the first is late, and skipped, before any starts. */
+    /* On a busy host the first job may be late and skipped before any starts. */
     size_t starts = 0;
     for (size_t one = 0; one < count; one++) {
         CHECK(events[one].at_ns >= events[one].release_ns && events[one].jobs >= 1);
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     CHECK(punctual_suspend(upcalls, a) == PUNCTUAL_EENDED);
     CHECK(activity(upcalls, a) == PUNCTUAL_CLOSED);
     OK(punctual_get_stats(upcalls, a, &stats));
-    /* Two iterations a job, each committed: nothing was done that was not counted. */
+    /* Each iteration was committed and counted, two for each job. */
     CHECK(atomic_load(&fast.jobs) == atomic_load(&fast.commits));
     CHECK(stats.jobs > 10 && stats.jobs <= atomic_load(&fast.jobs));
     CHECK(stats.response_time.count == stats.jobs);

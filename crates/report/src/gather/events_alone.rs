@@ -6,7 +6,7 @@ use punctual_trace::cause::{FromEvents, LateJob, Verdict, judge};
 use punctual_trace::{Event, Kind, Sink, Subject};
 
 use super::jobs::Job;
-use super::late::LateOnes;
+use super::late::LateJobs;
 
 /// The number of late jobs that are examined, the latest ones first.
 const MOST_JUDGED: usize = 200;
@@ -27,7 +27,7 @@ pub(crate) struct EventsAlone {
 }
 
 impl EventsAlone {
-    pub(crate) fn about(late: &LateOnes) -> Self {
+    pub(crate) fn about(late: &LateJobs) -> Self {
         let latest = late.latest().into_iter().filter(|late| late.causes.is_none());
         let wanted: Vec<LateJob> = latest
             .take(MOST_JUDGED)

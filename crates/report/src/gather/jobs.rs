@@ -112,7 +112,7 @@ impl Jobs {
                 None
             }
             Kind::Unthrottle => {
-                this.let_go(at);
+                this.unthrottle(at);
                 None
             }
             Kind::Complete => Some(Fate::Complete),
@@ -169,7 +169,7 @@ impl Open {
         }
     }
 
-    fn let_go(&mut self, at: Instant) {
+    fn unthrottle(&mut self, at: Instant) {
         if let Some(since) = self.throttled_since.take() {
             keep(&mut self.job.throttled, since, at);
         }
@@ -177,7 +177,7 @@ impl Open {
 
     fn over(mut self, at: Instant, fate: Fate) -> Job {
         self.stops(at);
-        self.let_go(at);
+        self.unthrottle(at);
         Job { end: at, fate, ..self.job }
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_what_lies_between_its_events() {
+    fn a_job_is_assembled_from_its_events() {
         let throttle = Kind::Throttle { left: Service::ZERO };
         let over = jobs(&[
             event(0, 0, Kind::Replenish { budget: Service::from_nanos(40) }),

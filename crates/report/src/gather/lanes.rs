@@ -12,10 +12,10 @@ use punctual_trace::file::Block;
 
 use super::events_alone::EventsAlone;
 use super::jobs::{Job, Jobs};
-use super::survey::{MOST_LOST, Survey, bearable};
+use super::survey::{MOST_LOST, Survey, clamped};
 use super::windows::Windows;
 use crate::ReadError;
-use crate::blocks::{Blocks, Came};
+use crate::blocks::{Blocks, Item};
 
 /// The number of columns of the whole timeline.
 pub(crate) const COLUMNS: usize = 1_000;
@@ -80,41 +80,41 @@ impl Drawn {
         };
         loop {
             match blocks.next()? {
-                Came::Block(Block::Subject(number, subject)) => {
+                Item::Block(Block::Subject(number, subject)) => {
                     if let Some(place) = survey.subjects.find(number) {
                         checker.subject(place, &subject);
                         seen.subject(place, &subject);
                     }
                 }
-                Came::Block(Block::Events(events)) => {
+                Item::Block(Block::Events(events)) => {
                     for mut event in events {
                         let Some(place) = survey.subjects.find(event.job.task) else {
                             continue;
                         };
                         event.job.task = place;
-                        checker.record(bearable(event));
+                        checker.record(clamped(event));
                         let ended = jobs.take(place, &event).into_iter().flatten();
                         ended.for_each(|job| over(&job, &mut lanes, &mut seen));
                     }
                 }
-                Came::Block(Block::Asked(mut asked)) => {
+                Item::Block(Block::Asked(mut asked)) => {
                     if let Some(place) = survey.subjects.find(asked.job.task) {
                         asked.job.task = place;
                         checker.asked(&asked);
                     }
                 }
-                Came::Block(Block::Lost(lost)) => {
+                Item::Block(Block::Lost(lost)) => {
                     checker.lost(lost.events.min(MOST_LOST));
                     jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));
                 }
-                Came::Damage { .. } => {}
-                Came::Missing(gap) => {
+                Item::Damage { .. } => {}
+                Item::Missing(gap) => {
                     checker.missing(gap);
                     jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));
                 }
-                Came::Block(Block::End(at)) => checker.end(at),
-                Came::Block(Block::Run(_) | Block::Verdict(_) | Block::Unknown { .. }) => {}
-                Came::End { .. } => break,
+                Item::Block(Block::End(at)) => checker.end(at),
+                Item::Block(Block::Run(_) | Block::Verdict(_) | Block::Unknown { .. }) => {}
+                Item::End { .. } => break,
             }
             for late in checker.take_late() {
                 if let Some(lane) = places[late.job.task as usize] {

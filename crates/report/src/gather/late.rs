@@ -66,7 +66,7 @@ type Rank = (Duration, Reverse<Instant>, Reverse<u32>, Reverse<u64>);
 
 /// The late jobs that are kept, and the sums over all.
 #[derive(Debug, Default)]
-pub(crate) struct LateOnes {
+pub(crate) struct LateJobs {
     /// The job of the smallest rank is on top.
     heap: BinaryHeap<Reverse<Rank>>,
     kept: BTreeMap<(u32, u64), Late>,
@@ -80,7 +80,7 @@ pub(crate) struct LateOnes {
     pub(crate) by_events: u64,
 }
 
-impl LateOnes {
+impl LateJobs {
     /// Adds a job that a checker found late. Its task number is its subject's place.
     pub(crate) fn found(&mut self, late: LateJob) {
         self.all += 1;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn of_many_late_jobs_the_latest_are_kept_and_all_are_counted() {
-        let mut ones = LateOnes::default();
+        let mut ones = LateJobs::default();
         let many = 3 * MOST_LATE as u64;
         for index in 0..many {
             ones.found(late(index, index * 7919 % many + 1));
@@ -211,7 +211,7 @@ mod tests {
             vec![share(Spent::PageFault, 6), share(Spent::Unknown, 1), share(Spent::Own, 0)];
         let verdict =
             |index| Verdict { late: late(index, 7), own: Duration::ZERO, shares: shares.clone() };
-        let mut ones = LateOnes::default();
+        let mut ones = LateJobs::default();
         ones.explained(1, &verdict(0), Evidence::Kernel, |_| String::new());
         ones.found(late(0, 7));
         ones.found(late(1, 7));

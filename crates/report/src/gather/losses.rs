@@ -31,7 +31,7 @@ pub(crate) struct Losses {
     /// The bytes of an incomplete block at the end of the file.
     pub(crate) unfinished_bytes: u64,
     /// The number of events of subjects beyond the limit.
-    pub(crate) untold_events: u64,
+    pub(crate) unlisted_events: u64,
 }
 
 impl Losses {
@@ -57,7 +57,7 @@ impl Losses {
     }
 
     /// Returns whether anything is missing that was written, or should have been.
-    pub(crate) fn are_there(&self) -> bool {
+    pub(crate) fn exist(&self) -> bool {
         self.events > 0 || self.damages > 0 || self.missing_blocks > 0
     }
 
@@ -109,10 +109,10 @@ impl Losses {
                 counted(*blocks, "block")
             ));
         }
-        if self.untold_events > 0 {
+        if self.unlisted_events > 0 {
             said.push(format!(
                 "{} of subjects beyond the first {} are not shown.",
-                counted(self.untold_events, "event"),
+                counted(self.unlisted_events, "event"),
                 super::subjects::MOST_SUBJECTS
             ));
         }

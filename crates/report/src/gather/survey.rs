@@ -10,19 +10,19 @@ use punctual_trace::file::{Block, Run};
 use punctual_trace::{Event, Kind, Sink};
 
 use super::jobs::{Job, Jobs};
-use super::late::{Evidence, LateOnes};
+use super::late::{Evidence, LateJobs};
 use super::losses::Losses;
 use super::measured::Measured;
 use super::subjects::Subjects;
 use crate::ReadError;
-use crate::blocks::{Blocks, Came};
+use crate::blocks::{Blocks, Item};
 
 /// The most lost events, or jobs that never began, that are passed to a checker at once.
 pub(super) const MOST_LOST: u64 = 1 << 40;
 
 /// Limits an event for a checker, which adds up the jobs that never began, so that no file makes
 /// that sum overflow.
-pub(super) fn bearable(event: Event) -> Event {
+pub(super) fn clamped(event: Event) -> Event {
     let kind = match event.kind {
         Kind::Skip { jobs } => Kind::Skip { jobs: jobs.min(MOST_LOST) },
         kind => kind,
@@ -38,7 +38,7 @@ pub(crate) struct Survey {
     /// Indexed by the place of the subject, like `measured`.
     pub(crate) judged: Vec<Judged>,
     pub(crate) measured: Vec<Measured>,
-    pub(crate) late: LateOnes,
+    pub(crate) late: LateJobs,
     pub(crate) losses: Losses,
     pub(crate) events: u64,
     pub(crate) jobs: u64,
@@ -58,16 +58,16 @@ impl Survey {
         let mut blocks = Blocks::new(file);
         loop {
             match blocks.next()? {
-                Came::Block(block) => survey.block(block, &mut checker, &mut jobs),
-                Came::Damage { at, damage, bytes } => {
+                Item::Block(block) => survey.block(block, &mut checker, &mut jobs),
+                Item::Damage { at, damage, bytes } => {
                     survey.losses.damage(at, damage, bytes);
                 }
-                Came::Missing(gap) => {
+                Item::Missing(gap) => {
                     survey.losses.missing(gap);
                     checker.missing(gap);
                     survey.lose(&mut jobs);
                 }
-                Came::End { bytes } => {
+                Item::End { bytes } => {
                     survey.losses.unfinished_bytes = bytes;
                     break;
                 }
@@ -96,11 +96,11 @@ impl Survey {
                     self.events += 1;
                     self.seen(event.at);
                     let Some(place) = self.subjects.place(event.job.task) else {
-                        self.losses.untold_events += 1;
+                        self.losses.unlisted_events += 1;
                         continue;
                     };
                     event.job.task = place;
-                    checker.record(bearable(event));
+                    checker.record(clamped(event));
                     self.room();
                     self.measured[place as usize].event(&event);
                     for job in jobs.take(place, &event).into_iter().flatten() {
@@ -112,7 +112,7 @@ impl Survey {
             Block::Asked(mut asked) => {
                 self.seen(asked.at);
                 let Some(place) = self.subjects.place(asked.job.task) else {
-                    self.losses.untold_events += 1;
+                    self.losses.unlisted_events += 1;
                     return;
                 };
                 asked.job.task = place;

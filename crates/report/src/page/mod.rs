@@ -56,7 +56,7 @@ pub(crate) fn page(report: &Report, file: &str) -> String {
                 header {
                     h1 { (title) }
                     (facts(survey))
-                    (standing(tally(survey)))
+                    (promise_counts(tally(survey)))
                     @for warning in report.warnings() { p.note.warning { strong { "Note: " } (warning) } }
                 }
                 nav aria-label="Sections" {
@@ -135,7 +135,7 @@ fn moment(run: &Run, at: Instant) -> String {
 }
 
 /// Shows how many promises were kept, in words and marks.
-fn standing(tally: Tally) -> Markup {
+fn promise_counts(tally: Tally) -> Markup {
     let Tally { kept, broken, not_judgeable } = tally;
     html! {
         ul.standing aria-label="Promises" {

@@ -23,7 +23,7 @@ const FOCUS: &str = "(() => { const at = document.activeElement; \
 const SAID: &str = "document.getElementById('said').textContent";
 
 #[test]
-fn nobody_complains_in_light_or_dark_wide_or_narrow() {
+fn there_are_no_complaints_in_light_or_dark_wide_or_narrow() {
     let Some(mut browser) = Browser::start() else { return };
     for trace in [made::trace(60), made::eventful()] {
         let (_folder, page) = written(&trace);

@@ -9,7 +9,7 @@ use punctual_trace::{Event, Kind};
 use crate::made::{self, HOSTILE};
 
 #[test]
-fn whatever_a_name_contains_the_page_runs_nothing_of_it() {
+fn the_page_runs_nothing_from_a_name() {
     let page = made::report(&made::trace(60)).to_html(HOSTILE);
     // The two scripts are ours: the data, and the script whose hash the policy names.
     assert_eq!(page.matches("<script").count(), 2, "an element of a name");
@@ -117,7 +117,7 @@ fn a_million_events_make_a_page_that_a_browser_can_bear() {
 
 /// Draws numbers that no run has. None may stop the report, or make the page endless.
 #[test]
-fn whatever_numbers_a_trace_contains_there_is_a_page() {
+fn any_numbers_in_a_trace_give_a_page() {
     let mut state = 7u64;
     let mut draw = move || {
         // Knuth's constants; the upper half is good enough here.

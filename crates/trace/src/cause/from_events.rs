@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn each_nanosecond_is_spent_on_who_ran_then() {
+    fn each_nanosecond_goes_to_the_job_that_ran() {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
         for _ in 0..300 {
             let mut seen = FromEvents::new();

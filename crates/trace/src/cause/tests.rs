@@ -123,7 +123,7 @@ fn a_timer_that_came_late_is_told_from_a_wait_in_the_middle() {
 }
 
 #[test]
-fn what_held_a_timer_up_is_why_it_came_late() {
+fn the_handler_that_delayed_a_timer_is_the_cause() {
     let observer = observe([
         hard(950, true),
         at(1390, What::TimerDue { due: us(1000) }),
@@ -159,7 +159,7 @@ fn interrupts_nest_and_are_told_apart() {
 }
 
 #[test]
-fn who_waits_for_one_less_urgent_is_throttled() {
+fn a_wait_for_a_less_urgent_thread_is_throttling() {
     let observer = observe([
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], ME),
@@ -182,7 +182,7 @@ fn who_waits_for_one_less_urgent_is_throttled() {
 }
 
 #[test]
-fn our_own_enforcement_is_known_by_who_lets_it_go_on() {
+fn a_thread_that_an_enforcer_wakes_was_throttled() {
     let mut observer = observe([]);
     observer.enforcer(99);
     let enforcer = Seen { tid: 99, comm: "punctual".into(), class: Class::RealTime(98) };
@@ -201,7 +201,7 @@ fn our_own_enforcement_is_known_by_who_lets_it_go_on() {
 }
 
 #[test]
-fn time_that_was_on_nobodys_clock_is_the_hosts() {
+fn cpu_time_that_no_thread_executed_was_stolen() {
     let observer = observe([
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], ME),
@@ -227,7 +227,7 @@ fn page_faults_count_by_themselves() {
 }
 
 #[test]
-fn what_was_not_seen_is_unknown_and_counts() {
+fn unseen_time_is_unknown_and_counts() {
     let observer = observe([waking(1000, None), at(1600, What::Gap { records: 1 })]);
     let verdict = verdict(&observer, 1800);
     let main = verdict.main().expect("late");
@@ -237,7 +237,7 @@ fn what_was_not_seen_is_unknown_and_counts() {
 }
 
 #[test]
-fn the_room_of_the_promise_goes_to_those_the_contract_knows_first() {
+fn threads_of_the_contract_use_the_allowance_first() {
     let observer = observe([
         switch(900, IDLE, Left::Preempted, [0, 0], HOG),
         waking(1000, None),
@@ -257,7 +257,7 @@ fn the_room_of_the_promise_goes_to_those_the_contract_knows_first() {
 }
 
 #[test]
-fn whatever_the_records_say_stretches_cover_the_window_and_shares_the_tardiness() {
+fn any_records_give_stretches_without_gaps_and_shares_that_add_up() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     for _ in 0..2_000 {
         let mut observer = Observer::new(rng.random_range(1..40));
@@ -301,7 +301,7 @@ fn whatever_the_records_say_stretches_cover_the_window_and_shares_the_tardiness(
 }
 
 #[test]
-fn jobs_of_a_thread_are_from_its_timer_to_its_next_wait_for_it() {
+fn a_threads_job_lasts_from_its_timer_to_the_next_wait() {
     let mut observer = Observer::new(1000);
     let mut jobs = ThreadJobs::new();
     observer.watch(ME.tid, Instant::ZERO);

@@ -17,11 +17,11 @@ use crate::event::{Event, Kind};
 /// Turns the sleeps and wake-ups of threads into jobs.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadJobs {
-    of: BTreeMap<u32, OfThread>,
+    of: BTreeMap<u32, ThreadState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct OfThread {
+struct ThreadState {
     /// Its number in events.
     task: u32,
     /// The number of jobs that were released.
@@ -42,7 +42,7 @@ impl ThreadJobs {
     /// Adds a thread, whose jobs have the number `task` in events.
     pub fn add(&mut self, tid: u32, task: u32) {
         let (current, sleeps, home) = (None, None, None);
-        self.of.insert(tid, OfThread { task, released: 0, current, sleeps, home });
+        self.of.insert(tid, ThreadState { task, released: 0, current, sleeps, home });
     }
 
     /// Removes a thread that has ended. Its end was its last sleep, and so the end of its last job
@@ -89,7 +89,7 @@ impl ThreadJobs {
     }
 }
 
-impl OfThread {
+impl ThreadState {
     /// Returns whether a sleep in `syscall` is, as far as is known, a wait for a release.
     fn is_home(&self, syscall: Option<u32>) -> bool {
         self.home.is_none_or(|home| home == syscall)

@@ -39,7 +39,7 @@ fn complete_at_the_deadline_is_kept_and_a_nanosecond_later_broken() {
 }
 
 #[test]
-fn what_was_not_seen_is_not_kept() {
+fn unseen_jobs_do_not_count_as_kept() {
     let run = |checker: &mut Checker| {
         checker.record(event(0, 0, 1, Kind::Start));
         checker.record(event(0, 0, 2, Kind::Complete));
@@ -118,7 +118,7 @@ fn jobs_that_ended_otherwise_are_late_once_their_deadline_has_passed() {
 }
 
 #[test]
-fn who_releases_too_early_broke_its_own_word() {
+fn an_early_release_breaks_the_subjects_own_promise() {
     let mut checker = promised();
     for (index, release) in [(0, 0), (1, 10 * MS), (2, 19 * MS), (4, 40 * MS)] {
         checker.record(event(index, release, release, Kind::Start));

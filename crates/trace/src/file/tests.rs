@@ -215,7 +215,7 @@ fn long() -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn a_written_file_is_read_back() {
     let (blocks, bytes) = sample();
     let read = Read::of(&bytes);
     assert_eq!((read.damages, read.gaps), (Vec::new(), Vec::new()));

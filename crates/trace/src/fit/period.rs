@@ -190,7 +190,7 @@ fn best(at: &[i64]) -> Result<Period, NotPeriodic> {
         .max_by_key(|train| train.hits.len())
         .ok_or(too_few)?;
     let train = if all.hits.len() < LEAST { return Err(too_few) } else { all };
-    let period = told(&train, at);
+    let period = period_of(&train, at);
     if period.confidence < SURE {
         let (period, confidence) = (period.period, period.confidence);
         return Err(NotPeriodic::Irregular { period, confidence });
@@ -293,7 +293,7 @@ fn starts(at: &[i64]) -> Vec<usize> {
     starts
 }
 
-fn told(train: &Train, at: &[i64]) -> Period {
+fn period_of(train: &Train, at: &[i64]) -> Period {
     let nanos = |nanos: i64| Duration::from_nanos(nanos.unsigned_abs());
     let mut away: Vec<i64> = train.residuals.iter().map(|one| one.abs()).collect();
     away.sort_unstable();

@@ -140,7 +140,7 @@ fn a_few_jobs_are_too_few() {
 
 /// Computes each period's demand once more, by adding up the jobs in it.
 #[test]
-fn demand_counts_what_falls_into_each_period() {
+fn demand_counts_the_jobs_in_each_period() {
     for seed in 0..SEEDS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut samples = Vec::new();
@@ -174,7 +174,7 @@ fn demand_counts_what_falls_into_each_period() {
 }
 
 #[test]
-fn the_proposal_is_its_arithmetic() {
+fn the_proposal_follows_its_formula() {
     let samples: Vec<Sample> = (0..100)
         .map(|n| {
             let release = Instant::from_nanos(n * 10 * MS + n);
@@ -210,7 +210,7 @@ fn numbers(reservation: Reservation) -> (u64, u64) {
 /// Checks that execution time is the growth of the scheduler's account, also across a preemption
 /// and a wait in the middle of the job.
 #[test]
-fn jobs_are_what_the_records_say() {
+fn jobs_match_the_kernels_records() {
     let seen = |tid| Seen { tid, comm: "x".into(), class: Class::Ordinary };
     let switch = |at, prev, left, prev_exec_ns, next, next_exec_ns| Record {
         at: Instant::from_nanos(at),
