@@ -5,7 +5,7 @@ use punctual_model::{Duration, Service};
 /// A cost model for switches, chosen at compile time so that free switches cost the simulator
 /// nothing.
 pub trait Costs {
-    /// Whether every switch is free.
+    /// True if every switch is free.
     const FREE: bool;
 
     /// Returns the processor time of a switch to another job.

@@ -36,8 +36,8 @@ use crate::tasks::{Below, Eager, Setting, run_in};
 pub struct Witness {
     /// The jobs of each task up to the completion of the job that misses, in order.
     pub arrivals: Vec<Vec<Arrival>>,
-    /// Whether each task has yield points everywhere but in its last segment; otherwise they are as
-    /// far apart as allowed.
+    /// For each task, true if it has yield points everywhere but in its last segment; otherwise
+    /// they are as far apart as allowed.
     pub eager: Vec<bool>,
     /// The job with the earliest deadline of those that miss.
     pub missed: JobId,

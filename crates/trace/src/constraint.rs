@@ -51,8 +51,9 @@ impl Answer {
     }
 }
 
-/// What an accepted one is given. Call order: [`begins`](Self::begins) and [`ends`](Self::ends) in turn,
-/// with instants that do not go back; [`done`](Self::done) at last. Nothing is allocated.
+/// Records the use of an accepted constraint. Call order: [`begins`](Self::begins) and
+/// [`ends`](Self::ends) in turn, with instants that do not go back, and [`done`](Self::done) last.
+/// Nothing is allocated.
 ///
 /// ```
 /// use punctual_model::{Instant, JobId, Service};

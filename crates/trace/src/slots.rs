@@ -11,9 +11,9 @@ use punctual_model::{Duration, Instant, JobId, Reservation};
 
 use crate::event::{Event, Kind, Sink};
 
-/// One reservation. Call order: [`begins`](Self::begins) and [`ends`](Self::ends) in turn, with instants
-/// that do not go back; [`close`](Self::close) at last. Nothing is allocated, and a call makes a few
-/// events however much time has passed.
+/// Records the periods of one reservation. Call order: [`begins`](Self::begins) and
+/// [`ends`](Self::ends) in turn, with instants that do not go back, and [`close`](Self::close) last.
+/// Nothing is allocated, and a call makes only a few events however much time has passed.
 ///
 /// ```
 /// use punctual_model::{Duration, Instant, Service};

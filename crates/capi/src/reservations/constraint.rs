@@ -91,7 +91,8 @@ pub unsafe extern "C" fn punctual_constraint_end(
         if thread != thread::current().id() {
             return Err(Failure::invalid("the time constraint is another thread's"));
         }
-        // SAFETY: made by `punctual_constraint_begin`, given up by the caller, and this is its thread.
+        // SAFETY: made by `punctual_constraint_begin`, given up by the caller, and this is its
+        // thread.
         let ended = unsafe { Box::from_raw(constraint) }.constraint.end();
         if used.is_null() {
             return Ok(());

@@ -51,7 +51,8 @@ unsafe impl Record for punctual_reservation_options {
 /// The handle that gives reservations. Any thread may use it at any time.
 pub struct punctual_reservations(pub(super) Reservations);
 
-/// Finds out what this host can do (which takes some milliseconds), and starts a small guard process that cleans up if this process is killed. `options` may be null.
+/// Finds out what this host can do (which takes some milliseconds), and starts a small guard
+/// process that cleans up if this process is killed. `options` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_reservations_open(
     options: *const punctual_reservation_options,

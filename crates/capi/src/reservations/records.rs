@@ -71,7 +71,8 @@ pub struct punctual_reservation_info {
     /// For a timetable: the number of slots given so far.
     pub slots: u64,
     /// For a timetable: the number of times that the kernel refused to start or stop the owner. Not
-    /// zero means that the promise is broken, because this process lost its rights, or the owner's control group was removed.
+    /// zero means that the promise is broken, because this process lost its rights, or the owner's
+    /// control group was removed.
     pub failures: u64,
     /// A punctual_backend.
     pub backend: u32,

@@ -13,7 +13,8 @@ fn check<T: Record>(first: usize) {
     const USED: u64 = u64::from_ne_bytes([0xa5; 8]);
     let mut memory = [USED; LONGEST / 8];
     let record = memory.as_mut_ptr().cast::<T>();
-    // SAFETY: aligned, zero where a `Record` is read, and longer than the sizes that it says it has.
+    // SAFETY: aligned, zero where a `Record` is read, and longer than the sizes that it says it
+    // has.
     unsafe {
         record.cast::<u8>().write_bytes(0, first);
         record.cast::<usize>().write(first);

@@ -30,7 +30,7 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Windows {
     pub(crate) all: Vec<Window>,
-    /// Whether every job of the trace is drawn.
+    /// True if every job of the trace is drawn.
     pub(crate) is_whole: bool,
     stretches: usize,
 }

@@ -12,7 +12,7 @@ pub struct Attack {
     /// The task whose quantum begins just before all others are released. Its first job runs for
     /// one quantum (or for its wcet if it has none), so that no yield point comes earlier.
     pub blocker: Option<u32>,
-    /// How long the blocker is known before its quantum can begin: the cost of a switch.
+    /// The time for which the blocker is known before its quantum can begin: the cost of a switch.
     pub lead: Duration,
     /// The alignment of deadlines, or `None` if all others are released at once.
     pub aligned: Option<Aligned>,
@@ -26,7 +26,7 @@ pub struct Aligned {
     /// The task under attack. Its release is delayed after the others as far as the alignment
     /// requires.
     pub task: u32,
-    /// The task with one of whose jobs a job of `task` is due together.
+    /// The task with which it is aligned: one of its jobs is due together with a job of `task`.
     pub with: u32,
     /// The index of that job of `with`, from 0.
     pub job: u64,

@@ -65,7 +65,7 @@ impl<A: Arrivals + ?Sized> Arrivals for Box<A> {
     }
 }
 
-/// A task's releases at the greatest density that the contract allows.
+/// A task's timeline of releases, never denser than the contract allows.
 #[derive(Clone, Debug)]
 struct Timeline {
     next: Instant,

@@ -2,10 +2,11 @@
 //! driven by one thread.
 //!
 //! # The model
-//! The thread sleeps until the scheduler has something for it, or until a message comes and the pace allows a wake-up. It wakes up late, hands over the packets of a block one after the
-//! other, and goes before everything below it on its processor. For the work below, a [`Server`] is
-//! itself a [`Processor`]. The link takes packets in the order in which they are handed over.
-//! Doorbells wake the thread no more often than the pace.
+//! The thread sleeps until the scheduler has something for it, or until a message comes and the
+//! pace allows a wake-up. It wakes up late, hands over the packets of a block one after the other,
+//! and goes before everything below it on its processor. For the work below, a [`Server`] is itself
+//! a [`Processor`]. The link takes packets in the order in which they are handed over. Doorbells
+//! wake the thread no more often than the pace.
 
 mod costs;
 pub mod sink;

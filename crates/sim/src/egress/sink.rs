@@ -18,7 +18,7 @@ pub struct Sent {
     pub logical: Instant,
     /// The instant at which its last packet had left.
     pub left: Instant,
-    /// Whether it conformed to the channel's contract.
+    /// True if it conformed to the channel's contract.
     pub conforming: bool,
 }
 

@@ -33,11 +33,11 @@ pub use stolen::{Stolen, Theft};
 pub use tabled::{Part, Tabled};
 pub use taken::Taken;
 
-/// Whether the tasks have the processor, and how long that certainly holds.
+/// The availability of the processor to the tasks, and how long it certainly lasts.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Whether they have it.
+    /// True if they have it.
     pub served: bool,
     /// The instant at which to ask again, later than the instant of the call.
     pub until: Instant,
@@ -45,7 +45,7 @@ pub struct Stretch {
 
 /// A processor in virtual time.
 pub trait Processor {
-    /// Whether the processor is always available, known at compile time so that the plain case
+    /// True if the processor is always available; known at compile time, so that the plain case
     /// costs nothing.
     const WHOLE: bool;
 

@@ -59,7 +59,7 @@ pub struct Received<P, S> {
 struct Channel<S> {
     messages: S,
     police: Police,
-    /// Whether its messages are also policed by the datagram.
+    /// True if its messages are also policed by the datagram.
     in_fragments: bool,
     /// The number of datagrams that fit into the socket, and the number in it.
     room: u64,
@@ -74,9 +74,9 @@ struct Waiting {
     came: Instant,
     /// The datagrams that have not been read.
     left: u32,
-    /// Whether none of its datagrams was dropped.
+    /// True if none of its datagrams was dropped.
     whole: bool,
-    /// Whether none of the datagrams read so far broke the contract.
+    /// True if none of the datagrams read so far broke the contract.
     conforms: bool,
 }
 

@@ -5,7 +5,7 @@ use punctual_model::{Service, Task};
 /// The places of yield points within what the contract allows: at most a quantum apart, none in the
 /// last segment. Chosen at compile time, so that the usual choice costs the simulator nothing.
 pub trait Yields {
-    /// Whether no task is eager.
+    /// True if no task is eager.
     const SELDOM: bool;
 
     /// Returns whether jobs of `task` have yield points everywhere but in their last segment.
@@ -26,7 +26,7 @@ impl Yields for Seldom {
     }
 }
 
-/// Whether the jobs of each task have yield points everywhere but in their last segment. That is
+/// For each task, true if its jobs have yield points everywhere but in their last segment. That is
 /// worst for the task itself, as long quanta are worst for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eager<'a>(pub &'a [bool]);

@@ -1,4 +1,4 @@
-//! Tests small runs, whose events are known to the millisecond.
+//! Tests small runs with events that are known to the millisecond.
 
 use alloc::string::String;
 
