@@ -1,14 +1,14 @@
 /*
  * Punctual: real-time guarantees for periodic work on stock Linux. The guide is docs/c-api.md.
  *
- * - Times are nanoseconds; instants are of CLOCK_MONOTONIC (punctual_now).
+ * - Times are in nanoseconds; instants are of CLOCK_MONOTONIC (punctual_now).
  * - Functions return PUNCTUAL_OK, or an error whose sentence punctual_last_error() gives.
- * - The first member of most structures is its size: set it to sizeof, and leave what you do not
- *   need at zero. A program then goes on working with libraries that know more members.
- * - Null pointers are refused, unless it says otherwise. A handle must be one that was given, and not
- *   yet freed. What is written to is left as it was when a call fails, unless it says otherwise.
+ * - The first member of most structures is its size: set it to sizeof, and leave members that you do
+ *   not need at zero. The program then also works with later libraries that know more members.
+ * - Unless a comment says otherwise, null pointers are refused, and a call that fails leaves its
+ *   results unwritten. A handle must come from this library and must not have been freed.
  * - From inside a handler (iterate, commit) only punctual_now, punctual_version, punctual_last_error
- *   and punctual_exit_status may be called; others say PUNCTUAL_EDEADLK.
+ *   and punctual_exit_status may be called; other functions return PUNCTUAL_EDEADLK.
  *
  * Made by cbindgen from crates/capi. Licensed under MIT or Apache-2.0, at your option.
  */
@@ -20,30 +20,31 @@
 #include <stdint.h>
 
 /**
- * Returned by `iterate`: there is nothing more to do until punctual_resume. It ends the job and
- * suspends the upcall, and so ends a punctual_wait for it.
+ * The result of `iterate` if there is nothing more to do until punctual_resume. It ends the job
+ * and suspends the upcall, and so ends a punctual_wait for it.
  */
 #define PUNCTUAL_DONE UINT32_MAX
 
 /**
- * What a call came to. The numbers are stable; 0 to 3 mean what the exit status of the `punctual`
- * command means.
+ * The result of a call. The numbers are stable. 0 to 3 mean the same as the exit status of the
+ * `punctual` command.
  */
 typedef enum punctual_error {
     /**
-     * Done.
+     * Success.
      */
     PUNCTUAL_OK = 0,
     /**
-     * Admission said no. The sentence names what failed, by how much, and what would fit instead.
+     * Not admitted. The sentence names what failed, by how much, and what would fit instead.
      */
     PUNCTUAL_EREFUSED = 1,
     /**
-     * An argument that cannot be, or a call at a time when it cannot be.
+     * An argument is not valid, or the call is not allowed at this time.
      */
     PUNCTUAL_EINVAL = 2,
     /**
-     * This host cannot: a privilege or a feature is missing. The sentence says what to do.
+     * This host is not able to do it: a privilege or a feature is missing. The sentence says what
+     * to do.
      */
     PUNCTUAL_EHOST = 3,
     /**
@@ -51,7 +52,7 @@ typedef enum punctual_error {
      */
     PUNCTUAL_ENOENT = 4,
     /**
-     * A handler has not come back from its iteration: its argument must be left alone.
+     * A handler has not returned from its iteration. Its argument must be left alone.
      */
     PUNCTUAL_ESTUCK = 5,
     /**
@@ -60,51 +61,52 @@ typedef enum punctual_error {
      */
     PUNCTUAL_EENDED = 6,
     /**
-     * Nothing happened in the time given.
+     * Nothing happened before the time-out.
      */
     PUNCTUAL_ETIMEDOUT = 7,
     /**
-     * Called from where it would wait for itself: inside a handler or a notice.
+     * Called from inside a handler or a notice, where the call would wait for itself.
      */
     PUNCTUAL_EDEADLK = 8,
     /**
-     * A bug in this library. Nothing more should be asked of the handle but to be freed.
+     * A bug in this library. The handle must only be freed.
      */
     PUNCTUAL_EINTERNAL = 9,
     /**
-     * It would have to wait: no room, or no message.
+     * The call would have to wait: there is no room, or no message.
      */
     PUNCTUAL_EAGAIN = 10,
     /**
-     * The broker that carried the channel is gone: punctual_channel_rejoin. Nothing in it is lost.
+     * The broker that carried the channel is gone. Nothing in the channel is lost; call
+     * punctual_channel_rejoin.
      */
     PUNCTUAL_EGONE = 11,
 } punctual_error;
 
 /**
- * Whether an upcall is being released.
+ * The activity of an upcall.
  */
 typedef enum punctual_activity {
     /**
-     * It is, or will be once all are run.
+     * It is released, or will be after punctual_run.
      */
     PUNCTUAL_ACTIVE = 0,
     /**
-     * It was suspended, or said PUNCTUAL_DONE.
+     * It was suspended, or its handler returned PUNCTUAL_DONE.
      */
     PUNCTUAL_SUSPENDED = 1,
     /**
-     * Its handler has not come back, and was put aside.
+     * Its handler has not returned, and was set aside.
      */
     PUNCTUAL_CONTAINED = 2,
     /**
-     * It is gone, or was never there.
+     * It was closed, or there never was such an upcall.
      */
     PUNCTUAL_CLOSED = 3,
 } punctual_activity;
 
 /**
- * What holds a reservation.
+ * The back end of a reservation.
  */
 typedef enum punctual_backend {
     /**
@@ -118,35 +120,35 @@ typedef enum punctual_backend {
 } punctual_backend;
 
 /**
- * Which way the messages of a channel go (punctual_channel_request.direction).
+ * The direction of the messages of a channel (punctual_channel_request.direction).
  */
 typedef enum punctual_direction {
     /**
-     * Out.
+     * The program sends.
      */
     PUNCTUAL_SEND = 0,
     /**
-     * In.
+     * The program receives.
      */
     PUNCTUAL_RECEIVE = 1,
 } punctual_direction;
 
 /**
- * What an owner gets beyond its budget (punctual_reserve.enforcement).
+ * The treatment of an owner that has used its budget (punctual_reserve.enforcement).
  */
 typedef enum punctual_enforcement {
     /**
-     * What an ordinary program gets.
+     * It goes on as an ordinary program.
      */
     PUNCTUAL_SOFT = 0,
     /**
-     * Nothing: it waits for its next period.
+     * It waits for its next period.
      */
     PUNCTUAL_HARD = 1,
 } punctual_enforcement;
 
 /**
- * What an event is about.
+ * The kind of an event.
  */
 typedef enum punctual_event_kind {
     /**
@@ -166,11 +168,12 @@ typedef enum punctual_event_kind {
      */
     PUNCTUAL_EVENT_COMPLETE = 3,
     /**
-     * It and the `jobs` - 1 after it are not complete at their deadlines, and go on or will run.
+     * This job and the `jobs` - 1 after it are not complete at their deadlines, and go on or will
+     * run.
      */
     PUNCTUAL_EVENT_OVERRUN = 4,
     /**
-     * It and the `jobs` - 1 after it will never begin.
+     * This job and the `jobs` - 1 after it will never begin.
      */
     PUNCTUAL_EVENT_SKIP = 5,
     /**
@@ -178,54 +181,55 @@ typedef enum punctual_event_kind {
      */
     PUNCTUAL_EVENT_ABORT = 6,
     /**
-     * It did not come to its yield point in time, and was put aside.
+     * It did not reach its yield point in time, and its handler was set aside.
      */
     PUNCTUAL_EVENT_CONTAINED = 7,
     /**
-     * Of a reservation: its next period begins, with a whole budget. Upcalls have none of these three.
+     * A reservation's next period begins, with a full budget. Upcalls have none of these last
+     * three kinds.
      */
     PUNCTUAL_EVENT_REPLENISH = 8,
     /**
-     * Of a reservation: it may not run, or only as an ordinary program.
+     * A reservation may not run, or only as an ordinary program.
      */
     PUNCTUAL_EVENT_THROTTLE = 9,
     /**
-     * Of a reservation that was throttled: it may run.
+     * A throttled reservation may run again.
      */
     PUNCTUAL_EVENT_UNTHROTTLE = 10,
 } punctual_event_kind;
 
 /**
- * What may be asked for beside (punctual_options.flags), added up.
+ * Additional options (punctual_options.flags), added up.
  */
 typedef enum punctual_flags {
     /**
-     * Handlers that do not come back are not contained: they hold up every upcall of the host.
+     * Handlers that do not return are not contained: they hold up every upcall of the host.
      */
     PUNCTUAL_WITHOUT_CONTAINMENT = 1,
     /**
-     * Inside a reservation, only what is proven to be in time is admitted. Without it the sum of
-     * what is needed must fit: necessary, and not sufficient.
+     * Inside a reservation, an upcall is admitted only if it is proven to be in time. Without this
+     * flag the sum of the needed processor time must fit, which is necessary but not sufficient.
      */
     PUNCTUAL_PROOF_INSIDE = 2,
 } punctual_flags;
 
 /**
- * How messages become datagrams (punctual_channel_request.framing).
+ * The form of messages on the network (punctual_channel_request.framing).
  */
 typedef enum punctual_framing {
     /**
-     * Each is a datagram as it is, for peers that know nothing of Punctual.
+     * Each message is one datagram as it is, for peers without Punctual.
      */
     PUNCTUAL_DATAGRAM = 0,
     /**
-     * In pieces with a header of 32 bytes, for peers that are channels too.
+     * Messages are sent in fragments with a header of 32 bytes, for peers that use channels too.
      */
     PUNCTUAL_FRAGMENTS = 1,
 } punctual_framing;
 
 /**
- * What a notice is about.
+ * The kind of a notice.
  */
 typedef enum punctual_notice_kind {
     /**
@@ -241,21 +245,21 @@ typedef enum punctual_notice_kind {
      */
     PUNCTUAL_NOTICE_ABORTED = 2,
     /**
-     * The handler did not come to a yield point in time, and was put aside for the `count`-th time.
+     * The handler did not reach a yield point in time, and was set aside for the `count`-th time.
      */
     PUNCTUAL_NOTICE_CONTAINED = 3,
     /**
-     * The handler that had been put aside came back.
+     * The handler that had been set aside returned.
      */
     PUNCTUAL_NOTICE_RETURNED = 4,
     /**
-     * It was contained too often, and is released no more.
+     * The upcall was contained too often, and is released no more.
      */
     PUNCTUAL_NOTICE_CLOSED = 5,
 } punctual_notice_kind;
 
 /**
- * What becomes of jobs that are late (punctual_contract.overrun).
+ * The treatment of late jobs (punctual_contract.overrun).
  */
 typedef enum punctual_overrun {
     /**
@@ -263,11 +267,13 @@ typedef enum punctual_overrun {
      */
     PUNCTUAL_CATCH_UP = 0,
     /**
-     * Jobs whose deadline has passed before they began are dropped. One that has begun goes on.
+     * Jobs whose deadline passes before they begin are dropped. A job that has begun runs to its
+     * end.
      */
     PUNCTUAL_SKIP = 1,
     /**
-     * As PUNCTUAL_SKIP; and a job that has begun ends at its first yield point after its deadline.
+     * As PUNCTUAL_SKIP; in addition, a job that has begun ends at its first yield point after its
+     * deadline.
      */
     PUNCTUAL_ABORT = 2,
     /**
@@ -275,18 +281,18 @@ typedef enum punctual_overrun {
      */
     PUNCTUAL_DEMOTE = 3,
     /**
-     * As PUNCTUAL_CATCH_UP, and the notice of it is urgent.
+     * As PUNCTUAL_CATCH_UP, with an urgent notice.
      */
     PUNCTUAL_NOTIFY = 4,
 } punctual_overrun;
 
 /**
- * Under what the upcalls of a handle run (punctual_options.placement).
+ * The placement of the upcalls of a handle (punctual_options.placement).
  */
 typedef enum punctual_placement {
     /**
-     * Real-time upcalls: SCHED_FIFO, each waiting at the priority of its rate, admitted together by
-     * the exact test.
+     * Real-time upcalls: SCHED_FIFO, each waiting at the priority of its rate, admitted together
+     * by the exact test.
      */
     PUNCTUAL_UPCALLS = 0,
     /**
@@ -294,21 +300,22 @@ typedef enum punctual_placement {
      */
     PUNCTUAL_RESERVED = 1,
     /**
-     * An ordinary thread: no promise at all, everything is admitted. There to be compared with.
+     * An ordinary thread, for comparison: there is no promise at all, and everything is admitted.
      */
     PUNCTUAL_ORDINARY = 2,
 } punctual_placement;
 
 /**
- * What decides that a message is beyond the burst (punctual_channel_request.policing).
+ * The rule that says which messages are beyond the burst (punctual_channel_request.policing).
  */
 typedef enum punctual_policing {
     /**
-     * The spacing since the message before it, and the burst.
+     * The spacing since the previous message, and the burst.
      */
     PUNCTUAL_GCRA = 0,
     /**
-     * Interval credits for 2 messages: for what minds jitter. They let a burst of 4 pass.
+     * Interval credits for 2 messages, for traffic that is sensitive to jitter. They let a burst
+     * of 4 pass.
      */
     PUNCTUAL_CREDITS_HIGH = 1,
     /**
@@ -316,13 +323,14 @@ typedef enum punctual_policing {
      */
     PUNCTUAL_CREDITS_MEDIUM = 2,
     /**
-     * Interval credits for 50 messages: for what does not mind. They let a burst of 100 pass.
+     * Interval credits for 50 messages, for traffic that is not sensitive to jitter. They let a
+     * burst of 100 pass.
      */
     PUNCTUAL_CREDITS_LOW = 3,
 } punctual_policing;
 
 /**
- * What becomes of messages beyond the burst (punctual_channel_request.too_early).
+ * The treatment of messages beyond the burst (punctual_channel_request.too_early).
  */
 typedef enum punctual_too_early {
     /**
@@ -330,30 +338,30 @@ typedef enum punctual_too_early {
      */
     PUNCTUAL_WAIT = 0,
     /**
-     * They are lost, and counted.
+     * They are dropped, and counted.
      */
     PUNCTUAL_LOSE = 1,
 } punctual_too_early;
 
 /**
- * A channel. Its calls may be made by any thread, and wait for each other; `punctual_channel_close` is
- * the last. After fork(2) a child must not use it.
+ * A channel. Its functions may be called from any thread, and wait for each other.
+ * `punctual_channel_close` must be the last. After fork(2) the child must not use it.
  */
 typedef struct punctual_channel punctual_channel;
 
 /**
- * An accepted time constraint. Used only by the thread that began it, which must end it.
+ * An accepted time constraint. Only the thread that began it may use it, and must end it.
  */
 typedef struct punctual_constraint punctual_constraint;
 
 /**
- * A reservation that stands until it is released. One of a thread may be used by that thread only,
- * which must release it before it ends; one of a process by any thread.
+ * A reservation, which stands until it is released. A thread's reservation may be used by that
+ * thread only, which must release it before it ends. A process's may be used by any thread.
  */
 typedef struct punctual_reservation punctual_reservation;
 
 /**
- * What gives reservations. May be used by any thread at any time.
+ * The handle that gives reservations. Any thread may use it at any time.
  */
 typedef struct punctual_reservations punctual_reservations;
 
@@ -363,19 +371,19 @@ typedef struct punctual_reservations punctual_reservations;
 typedef struct punctual_upcalls punctual_upcalls;
 
 /**
- * Something that the owner of an upcall may want to act on. Its layout does not change.
+ * An event that the owner of an upcall may want to act on. Its layout does not change.
  */
 typedef struct punctual_notice {
     /**
-     * When it was noticed (CLOCK_MONOTONIC).
+     * The time at which it was noticed (CLOCK_MONOTONIC).
      */
     uint64_t at_ns;
     /**
-     * What it counts; 1 where nothing is counted.
+     * The count of its kind, or 1 if the kind has none.
      */
     uint64_t count;
     /**
-     * Which upcall.
+     * The number of the upcall.
      */
     uint32_t id;
     /**
@@ -386,13 +394,13 @@ typedef struct punctual_notice {
 
 /**
  * Called for each notice, on an ordinary thread of the library: at once for PUNCTUAL_NOTIFY and
- * containment, within 50 ms for others. It may call everything but punctual_stop and punctual_free.
- * It must return, and neither throw nor longjmp.
+ * containment, within 50 ms for others. It may call every function except punctual_stop and
+ * punctual_free. It must return, and neither throw nor longjmp.
  */
 typedef void (*punctual_on_notice)(void *arg, const struct punctual_notice *notice);
 
 /**
- * How the upcalls of a handle are to run. All zero but the size is a good choice.
+ * Options for the upcalls of a handle. All zero but the size is a good choice.
  */
 typedef struct punctual_options {
     /**
@@ -408,41 +416,41 @@ typedef struct punctual_options {
      */
     uint32_t flags;
     /**
-     * Of PUNCTUAL_RESERVED: processor time in each period.
+     * For PUNCTUAL_RESERVED: the processor time in each period.
      */
     uint64_t budget_ns;
     /**
-     * Of PUNCTUAL_RESERVED.
+     * For PUNCTUAL_RESERVED: the period.
      */
     uint64_t period_ns;
     /**
-     * So much longer than its quantum an iteration may take before it is contained; 0: 1 ms.
+     * The time that an iteration may take beyond its quantum before it is contained; 0: 1 ms.
      */
     uint64_t grace_ns;
     /**
-     * What admission charges for a switch between two upcalls, twice a job; 0: nothing.
+     * The time that admission charges for a switch between two upcalls, twice a job; 0: nothing.
      */
     uint64_t context_switch_ns;
     /**
-     * An upcall is closed when it is contained for so many times; 0: 3.
+     * The number of containments after which an upcall is closed; 0: 3.
      */
     uint32_t most_containments;
     /**
-     * Upcalls that may be created while others run; 0: 64.
+     * The number of upcalls that may be created while others run; 0: 64.
      */
     uint32_t room;
     /**
-     * Called for each notice; null: they wait for punctual_notices.
+     * Called for each notice; null: notices wait for punctual_notices.
      */
     punctual_on_notice on_notice;
     /**
-     * Passed to it.
+     * Passed to on_notice.
      */
     void *on_notice_arg;
 } punctual_options;
 
 /**
- * What a real-time upcall is promised, and promises.
+ * The contract of a real-time upcall: what it is promised, and what it promises.
  */
 typedef struct punctual_contract {
     /**
@@ -450,11 +458,11 @@ typedef struct punctual_contract {
      */
     size_t size;
     /**
-     * What people call it: it stands in refusals. Copied; null: "".
+     * A name for people, which appears in refusals. It is copied; null: "".
      */
     const char *name;
     /**
-     * The time between two releases; also the relative deadline of each job.
+     * The time between two releases, which is also the relative deadline of each job.
      */
     uint64_t period_ns;
     /**
@@ -462,11 +470,11 @@ typedef struct punctual_contract {
      */
     uint64_t time_per_pdu_ns;
     /**
-     * PDUs processed each period.
+     * The number of PDUs processed each period.
      */
     uint32_t batch;
     /**
-     * PDUs processed in each call of `iterate`, at most: between two yield points.
+     * The most PDUs that each call of `iterate` processes, between two yield points.
      */
     uint32_t quantum;
     /**
@@ -474,29 +482,29 @@ typedef struct punctual_contract {
      */
     uint32_t overrun;
     /**
-     * Zero.
+     * Must be zero.
      */
     uint32_t reserved;
 } punctual_contract;
 
 /**
- * Processes up to `pdus` PDUs with the input there is at `now_ns`; returns how many it processed.
- * Zero ends the job; PUNCTUAL_DONE ends it and suspends the upcall. No other handler of the process
- * runs between a call and its return, so handlers need no locks among each other.
+ * Processes up to `pdus` PDUs with the input available at `now_ns`, and returns how many it
+ * processed. Zero ends the job; PUNCTUAL_DONE ends it and suspends the upcall. No other handler of
+ * the process runs between a call and its return, so handlers need no locks between them.
  *
- * It runs on a real-time thread of the library, never on two at once: it must not wait for other
+ * It runs on a real-time thread of the library, never on two at once. It must not wait for other
  * threads, and neither throw nor longjmp.
  */
 typedef uint32_t (*punctual_iterate)(void *arg, uint64_t now_ns, uint32_t pdus);
 
 /**
- * The work of the last `iterate` was finished at `now_ns`: what it produced takes effect. Called
- * after each `iterate`, before any other handler runs. The same rules hold.
+ * The work of the last `iterate` was finished at `now_ns`: its output takes effect. Called after
+ * each `iterate`, before any other handler runs. The same rules hold.
  */
 typedef void (*punctual_commit)(void *arg, uint64_t now_ns);
 
 /**
- * The code of an upcall. What `arg` points to must stay until the upcall is closed, or all are
+ * The code of an upcall. The object at `arg` must stay until the upcall is closed, or all are
  * stopped, and its handler is not stuck (PUNCTUAL_ESTUCK, punctual_stopped.stuck).
  */
 typedef struct punctual_handler {
@@ -513,13 +521,14 @@ typedef struct punctual_handler {
      */
     punctual_commit commit;
     /**
-     * Passed to both.
+     * Passed to both functions.
      */
     void *arg;
 } punctual_handler;
 
 /**
- * What a best-effort (virtual-time) upcall asks for: a share of what real-time work leaves.
+ * The contract of a best-effort (virtual-time) upcall, which gets a share of what real-time work
+ * leaves.
  */
 typedef struct punctual_best_effort {
     /**
@@ -527,7 +536,7 @@ typedef struct punctual_best_effort {
      */
     size_t size;
     /**
-     * What people call it. Copied; null: "".
+     * A name for people. It is copied; null: "".
      */
     const char *name;
     /**
@@ -535,21 +544,21 @@ typedef struct punctual_best_effort {
      */
     uint64_t time_per_pdu_ns;
     /**
-     * When `iterate` had nothing to do, it is asked again after this.
+     * The time after which `iterate` is called again when it had nothing to do.
      */
     uint64_t poll_ns;
     /**
-     * Its share among best-effort upcalls is proportional to this: 1 to 100.
+     * The weight, 1 to 100. The share among best-effort upcalls is proportional to it.
      */
     uint32_t weight;
     /**
-     * PDUs processed in each call of `iterate`, at most.
+     * The most PDUs that each call of `iterate` processes.
      */
     uint32_t quantum;
 } punctual_best_effort;
 
 /**
- * What is left of upcalls that ran.
+ * The result of stopping upcalls.
  */
 typedef struct punctual_stopped {
     /**
@@ -557,11 +566,11 @@ typedef struct punctual_stopped {
      */
     size_t size;
     /**
-     * Processor time that all took together.
+     * The processor time of all upcalls together.
      */
     uint64_t exec_time_ns;
     /**
-     * Events lost before they were counted.
+     * Events that were lost before they were counted.
      */
     uint64_t events_lost;
     /**
@@ -569,22 +578,22 @@ typedef struct punctual_stopped {
      */
     uint64_t unfinished;
     /**
-     * Handlers that have not come back. Their arguments must be left alone for ever, and the library
-     * must stay loaded; punctual_activity says PUNCTUAL_CONTAINED for those upcalls.
+     * Handlers that have not returned. Their arguments must be left alone for ever, and the
+     * library must stay loaded. punctual_activity_of gives PUNCTUAL_CONTAINED for these upcalls.
      */
     uint64_t stuck;
 } punctual_stopped;
 
 /**
- * One upcall that punctual_wait waits for.
+ * An upcall that punctual_wait waits for.
  */
 typedef struct punctual_waited {
     /**
-     * Which; set by the program.
+     * Its number, set by the program.
      */
     uint32_t id;
     /**
-     * A punctual_activity; set by punctual_wait.
+     * A punctual_activity, set by punctual_wait.
      */
     uint32_t activity;
 } punctual_waited;
@@ -594,23 +603,23 @@ typedef struct punctual_waited {
  */
 typedef struct punctual_event {
     /**
-     * When (CLOCK_MONOTONIC).
+     * The time of the event (CLOCK_MONOTONIC).
      */
     uint64_t at_ns;
     /**
-     * When the job was released.
+     * The release of the job.
      */
     uint64_t release_ns;
     /**
-     * Which job of its upcall, from 0.
+     * The index of the job of its upcall, from 0.
      */
     uint64_t job;
     /**
-     * How many jobs it is about.
+     * The number of jobs that the event concerns.
      */
     uint64_t jobs;
     /**
-     * Which upcall.
+     * The number of the upcall.
      */
     uint32_t id;
     /**
@@ -624,25 +633,25 @@ typedef struct punctual_event {
  */
 typedef struct punctual_times {
     /**
-     * How many were counted.
+     * The number of times.
      */
     uint64_t count;
     /**
-     * Half of them are at most this.
+     * The median: half of the times are at most this.
      */
     uint64_t p50_ns;
     /**
-     * 99 of 100 are at most this.
+     * 99 of 100 times are at most this.
      */
     uint64_t p99_ns;
     /**
-     * The longest, exactly.
+     * The exact longest time.
      */
     uint64_t max_ns;
 } punctual_times;
 
 /**
- * What the jobs of an upcall amounted to.
+ * The statistics of the jobs of an upcall.
  */
 typedef struct punctual_stats {
     /**
@@ -671,39 +680,39 @@ typedef struct punctual_stats {
      */
     uint64_t aborted;
     /**
-     * Jobs whose handler was put aside.
+     * Jobs whose handler was set aside.
      */
     uint64_t contained;
     /**
-     * How often a job gave way.
+     * The number of times that a job gave way.
      */
     uint64_t gave_way;
     /**
-     * Jobs released and not complete when all were stopped.
+     * Jobs that were released and not complete when all were stopped.
      */
     uint64_t unfinished;
     /**
-     * The longest that a job completed after its deadline.
+     * The greatest tardiness of a complete job.
      */
     uint64_t max_tardiness_ns;
     /**
-     * From a job's release to its first instruction.
+     * The times from a job's release to its first instruction.
      */
     struct punctual_times wakeup_latency;
     /**
-     * From a job's release to its completion.
+     * The times from a job's release to its completion.
      */
     struct punctual_times response_time;
     /**
-     * Events of all upcalls that were lost before they were counted, so far: if not zero, these
+     * Events of all upcalls that were lost so far before they were counted. If not zero, these
      * statistics have gaps.
      */
     uint64_t events_lost;
 } punctual_stats;
 
 /**
- * How timetables are built. All zero but the size: this thread's CPUs, the last first; 100 us a
- * switch; what real-time throttling leaves of each CPU, less 2 %.
+ * Options for timetables. If all but the size is zero: this thread's CPUs, the last first; 100 us
+ * a switch; what real-time throttling leaves of each CPU, less 2 %.
  */
 typedef struct punctual_reservation_options {
     /**
@@ -715,30 +724,33 @@ typedef struct punctual_reservation_options {
      */
     const uint32_t *cpus;
     /**
-     * How many; 0: this thread's.
+     * The number of CPUs; 0: this thread's.
      */
     size_t cpu_count;
     /**
-     * What is lost at the start of each slot; 0: what host_profile says, or else 100 us, an assumption.
+     * The time that is lost at the start of each slot; 0: the value in host_profile, or else 100
+     * us, an assumption.
      */
     uint64_t context_switch_ns;
     /**
-     * The most that all slots of a CPU may take, in millionths of it; 0: as above.
+     * The most that all slots of a CPU may take, in millionths of it; 0: what real-time throttling
+     * leaves, less 2 %.
      */
     uint32_t most_ppm;
     /**
-     * Zero.
+     * Must be zero.
      */
     uint32_t reserved;
     /**
-     * Since version 2. A file of `punctual calibrate` on this host, from which the loss at the start of
-     * a slot is taken, where it was measured; null: none. One of another host is refused.
+     * Since version 2. The path of a file of `punctual calibrate` on this host. The loss at the
+     * start of a slot is taken from it, if it was measured; null: none. A file of another host is
+     * refused.
      */
     const char *host_profile;
 } punctual_reservation_options;
 
 /**
- * X every Y.
+ * A request for a reservation of X every Y.
  */
 typedef struct punctual_reserve {
     /**
@@ -746,11 +758,11 @@ typedef struct punctual_reserve {
      */
     size_t size;
     /**
-     * X: processor time in each period.
+     * X: the processor time in each period.
      */
     uint64_t budget_ns;
     /**
-     * Y.
+     * Y: the period.
      */
     uint64_t period_ns;
     /**
@@ -758,13 +770,14 @@ typedef struct punctual_reserve {
      */
     uint32_t enforcement;
     /**
-     * Not zero: held to its budget exactly, which SCHED_DEADLINE alone is to within a tick or two.
+     * Not zero: the budget is enforced exactly, while SCHED_DEADLINE alone enforces it to within a
+     * tick or two.
      */
     uint32_t exact;
 } punctual_reserve;
 
 /**
- * How a reservation stands. What is not known is all ones.
+ * The state of a reservation. Unknown values are all ones.
  */
 typedef struct punctual_reservation_info {
     /**
@@ -772,32 +785,34 @@ typedef struct punctual_reservation_info {
      */
     size_t size;
     /**
-     * X.
+     * X: the processor time in each period.
      */
     uint64_t budget_ns;
     /**
-     * Y.
+     * Y: the period.
      */
     uint64_t period_ns;
     /**
-     * Processor time used: by a thread since its period began, by a process since it was admitted.
+     * The processor time used: by a thread since its period began, by a process since it was
+     * admitted.
      */
     uint64_t used_ns;
     /**
-     * Of a thread: what is left of this period's budget.
+     * For a thread: the rest of this period's budget.
      */
     uint64_t left_ns;
     /**
-     * By timetable: where the first window that is promised starts (CLOCK_MONOTONIC).
+     * For a timetable: the start of the first promised window (CLOCK_MONOTONIC).
      */
     uint64_t since_ns;
     /**
-     * By timetable: slots given so far.
+     * For a timetable: the number of slots given so far.
      */
     uint64_t slots;
     /**
-     * By timetable: how often the kernel refused to start or stop the owner. Not zero means that
-     * the promise is broken: somebody took our rights, or its control group, away.
+     * For a timetable: the number of times that the kernel refused to start or stop the owner. Not
+     * zero means that the promise is broken, because this process lost its rights, or the owner's
+     * control group was removed.
      */
     uint64_t failures;
     /**
@@ -805,13 +820,13 @@ typedef struct punctual_reservation_info {
      */
     uint32_t backend;
     /**
-     * By timetable: the CPU whose timetable it is in. SCHED_DEADLINE may use every CPU.
+     * For a timetable: the number of its CPU. SCHED_DEADLINE may use every CPU.
      */
     uint32_t cpu;
 } punctual_reservation_info;
 
 /**
- * What a time constraint came to.
+ * The outcome of a time constraint.
  */
 typedef struct punctual_used {
     /**
@@ -819,25 +834,26 @@ typedef struct punctual_used {
      */
     size_t size;
     /**
-     * Processor time that the thread used since the constraint began.
+     * The processor time that the thread used since the constraint began.
      */
     uint64_t used_ns;
     /**
-     * What was estimated.
+     * The estimate of the request.
      */
     uint64_t estimate_ns;
     /**
-     * Whether it ended by its deadline: 1 or 0.
+     * 1 if it ended by its deadline, else 0.
      */
     uint32_t in_time;
     /**
-     * Zero.
+     * Must be zero.
      */
     uint32_t reserved;
 } punctual_used;
 
 /**
- * A channel, as it is asked for. In any time T at most burst + T / spacing_ns messages.
+ * A request for a channel. In any time T it sends or receives at most burst + T / spacing_ns
+ * messages.
  */
 typedef struct punctual_channel_request {
     /**
@@ -845,24 +861,24 @@ typedef struct punctual_channel_request {
      */
     size_t size;
     /**
-     * What people call it.
+     * A name for people.
      */
     const char *name;
     /**
-     * Where messages go, or where they are listened for: "192.0.2.7:4000", "[2001:db8::7]:4000".
+     * The address to send to or to listen on: "192.0.2.7:4000", "[2001:db8::7]:4000".
      */
     const char *address;
     /**
-     * Where the broker listens; null: where it does unless configured.
+     * The path of the broker's socket; null: the default.
      */
     const char *broker;
     /**
-     * Between two messages, over time.
+     * The average time between two messages.
      */
     uint64_t spacing_ns;
     /**
-     * From the moment at which a message counts as arrived to the end of its transmission; 0: best
-     * effort, which is promised nothing.
+     * The bound on the time from the arrival of a message, as the contract counts it, to the end
+     * of its transmission; 0: best effort, without any promise.
      */
     uint64_t delay_bound_ns;
     /**
@@ -870,7 +886,7 @@ typedef struct punctual_channel_request {
      */
     uint32_t max_message;
     /**
-     * The least; 0: 1.
+     * The least bytes of a message; 0: 1.
      */
     uint32_t min_message;
     /**
@@ -890,21 +906,23 @@ typedef struct punctual_channel_request {
      */
     uint32_t too_early;
     /**
-     * By which sender and receiver know the channel, in the headers of fragments.
+     * The number of the channel in the headers of fragments, on which sender and receiver agree.
      */
     uint32_t number;
     /**
-     * Messages that can lie between program and server, a power of two; 0: enough for two bursts.
+     * The number of messages that fit between program and server, a power of two; 0: enough for
+     * two bursts.
      */
     uint32_t slots;
     /**
-     * A punctual_policing. With credits the burst is at least the one that they let pass; 0: that one.
+     * A punctual_policing. With credits the burst must be at least the one that they let pass; 0:
+     * that one.
      */
     uint32_t policing;
 } punctual_channel_request;
 
 /**
- * How a channel stands.
+ * The state of a channel.
  */
 typedef struct punctual_channel_info {
     /**
@@ -916,16 +934,17 @@ typedef struct punctual_channel_info {
      */
     uint64_t grant;
     /**
-     * What is promised: from the moment at which a message counts as arrived to the end of its
-     * transmission. 0: nothing, as it is best effort.
+     * The promised bound on the time from the arrival of a message, as the contract counts it, to
+     * the end of its transmission. 0: none, because the channel is best effort.
      */
     uint64_t delay_bound_ns;
     /**
-     * Of best effort: bits a second that it had when it was opened or rejoined last. 0: promised.
+     * For best effort: its share in bits a second when it was last opened or rejoined. 0: the
+     * channel has a promise.
      */
     uint64_t share_bps;
     /**
-     * Of a channel that sends: messages that were sent and have not left yet.
+     * For a channel that sends: the number of messages that were sent and have not left yet.
      */
     uint64_t unreleased;
     /**
@@ -933,7 +952,7 @@ typedef struct punctual_channel_info {
      */
     uint32_t max_message;
     /**
-     * Messages that can lie between program and server.
+     * The number of messages that fit between program and server.
      */
     uint32_t slots;
 } punctual_channel_info;
@@ -947,15 +966,15 @@ typedef struct punctual_received {
      */
     size_t size;
     /**
-     * How many bytes it has.
+     * Its length in bytes.
      */
     uint64_t bytes;
     /**
-     * Which message, counted from the channel's first: none is missing in between.
+     * Its number, counted from the channel's first message without gaps.
      */
     uint64_t number;
     /**
-     * When it had come to this host (CLOCK_MONOTONIC).
+     * The time at which it arrived at this host (CLOCK_MONOTONIC).
      */
     uint64_t arrived_ns;
 } punctual_received;
@@ -965,46 +984,48 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The version of this library, as "0.1.0". Never freed.
+ * Returns the version of this library, such as "0.1.0". Must not be freed.
  */
 const char *punctual_version(void);
 
 /**
- * The time: nanoseconds of CLOCK_MONOTONIC.
+ * Returns the time in nanoseconds of CLOCK_MONOTONIC.
  */
 uint64_t punctual_now(void);
 
 /**
- * What the last call of this thread that failed had to say: a sentence with the numbers, in UTF-8,
- * without a newline or another control character; empty if none failed. Valid until the next call of
- * this thread that fails.
+ * Returns the sentence of the last call of this thread that failed. It contains the numbers, in
+ * UTF-8, without a newline or another control character; it is empty if no call failed. It is
+ * valid until the next call of this thread that fails.
  */
 const char *punctual_last_error(void);
 
 /**
- * The exit status that the `punctual` command would have for this error: 0 kept, 1 refused or broken
- * promise, 2 bad usage, 3 this host cannot. For programs that want to be scripted alike.
+ * Returns the exit status that the `punctual` command would have for this error: 0 kept, 1 refused
+ * or broken promise, 2 bad usage, 3 this host is not able to. For programs whose exit status
+ * should match the command's.
  */
 int punctual_exit_status(int error);
 
 /**
- * Opens a handle for upcalls: none yet, and none runs. `options` may be null: real-time upcalls with
- * all defaults. A process may have several handles; each is admitted by itself.
+ * Opens a handle for upcalls, without any yet. `options` may be null: real-time upcalls with all
+ * defaults. A process may have several handles; each is admitted by itself.
  *
- * All functions with the handle may be called from any thread at any time, but punctual_free, which
- * must be the last.
+ * All functions with the handle may be called from any thread at any time, except that
+ * punctual_free must be the last.
  */
 enum punctual_error punctual_open(const struct punctual_options *options,
                                   struct punctual_upcalls **upcalls);
 
 /**
- * Admits an upcall beside those created before, and gives its number: 0 for the first. (`rts_creat`)
+ * Admits an upcall in addition to those created before, and writes its number to `id`: 0 for the
+ * first. (`rts_creat`)
  *
- * Before punctual_run, its first release is the start given there, and `first_release_ns` must be 0.
- * After, it is `first_release_ns` (CLOCK_MONOTONIC), or now if that is earlier.
+ * Before punctual_run, its first release is the start given there, and `first_release_ns` must be
+ * 0. After, it is `first_release_ns` (CLOCK_MONOTONIC), but not before now.
  *
- * PUNCTUAL_EREFUSED if all together would not be in time: the sentence names the test that failed,
- * the shortfall, and changes with each of which it would be admitted.
+ * Returns PUNCTUAL_EREFUSED if all upcalls together would not be in time. The sentence names the
+ * test that failed, the shortfall, and changes, each of which would make it fit.
  */
 enum punctual_error punctual_create(struct punctual_upcalls *upcalls,
                                     const struct punctual_contract *contract,
@@ -1013,9 +1034,9 @@ enum punctual_error punctual_create(struct punctual_upcalls *upcalls,
                                     uint32_t *id);
 
 /**
- * Adds a best-effort upcall: it runs when no real-time upcall of the handle wants the CPU, as an
- * ordinary thread of the host. Gives its number. For PUNCTUAL_UPCALLS with containment, and
- * PUNCTUAL_ORDINARY. Its contract cannot be changed.
+ * Adds a best-effort upcall, and writes its number to `id`. It runs when no real-time upcall of
+ * the handle wants the CPU, as an ordinary thread of the host. For PUNCTUAL_UPCALLS with
+ * containment, and PUNCTUAL_ORDINARY. Its contract cannot be changed.
  */
 enum punctual_error punctual_create_best_effort(struct punctual_upcalls *upcalls,
                                                 const struct punctual_best_effort *contract,
@@ -1023,76 +1044,78 @@ enum punctual_error punctual_create_best_effort(struct punctual_upcalls *upcalls
                                                 uint32_t *id);
 
 /**
- * Starts all upcalls, each first released at `start_ns` (CLOCK_MONOTONIC), or now if that is
- * earlier. (`rts_run`, for all; for one that was suspended it is punctual_resume.)
+ * Starts all upcalls, each first released at `start_ns` (CLOCK_MONOTONIC), but not before now.
+ * (`rts_run` for all; for a suspended one use punctual_resume.)
  *
- * PUNCTUAL_EHOST if the threads do not get the scheduling classes they need, PUNCTUAL_EREFUSED if the
- * kernel has no bandwidth left for the reservation; then none runs, and the handle can only be freed.
+ * Returns PUNCTUAL_EHOST if the threads do not get the scheduling classes they need, and
+ * PUNCTUAL_EREFUSED if the kernel has no bandwidth left for the reservation. Then no upcall runs,
+ * and the handle can only be freed.
  */
-enum punctual_error punctual_run(struct punctual_upcalls *upcalls,
-                                 uint64_t start_ns);
+enum punctual_error punctual_run(struct punctual_upcalls *upcalls, uint64_t start_ns);
 
 /**
  * Stops all upcalls at the next yield point and waits for it. For handlers that were contained it
- * waits up to two seconds more. `stopped` may be null. Statistics, events and notices stay until the
- * handle is freed.
+ * waits up to two seconds more. `stopped` may be null. Statistics, events and notices stay until
+ * the handle is freed.
  *
- * PUNCTUAL_EHOST if the kernel had taken the scheduling class away while they ran; they are stopped
- * all the same. PUNCTUAL_EDEADLK from inside a notice.
+ * Returns PUNCTUAL_EHOST if the kernel had taken the scheduling class away while they ran; they
+ * are stopped all the same. Returns PUNCTUAL_EDEADLK from inside a notice.
  */
 enum punctual_error punctual_stop(struct punctual_upcalls *upcalls,
                                   struct punctual_stopped *stopped);
 
 /**
- * Stops the upcalls if they run, and frees the handle, which must not be used again. Null is let
- * pass.
+ * Stops the upcalls if they run, and frees the handle, which must not be used again. Does nothing
+ * for a null pointer.
  *
- * What punctual_stop would say is said here too; the handle is freed all the same, but for
+ * Returns the errors of punctual_stop; the handle is freed all the same, except after
  * PUNCTUAL_EDEADLK. To learn whether handlers are stuck, stop first.
  */
 enum punctual_error punctual_free(struct punctual_upcalls *upcalls);
 
 /**
- * Releases an upcall no more until punctual_resume; what was released and is not complete is
- * dropped. Its promise stays admitted. (`rts_suspend`)
+ * Stops the releases of an upcall until punctual_resume. Jobs that were released and are not
+ * complete are dropped. The upcall stays admitted. (`rts_suspend`)
  *
- * This, and every other order, waits for the end of the turn that runs.
+ * This call, like every other request, waits for the end of the current turn.
  */
 enum punctual_error punctual_suspend(struct punctual_upcalls *upcalls, uint32_t id);
 
 /**
- * Releases an upcall again that was suspended or said PUNCTUAL_DONE, from the next instant on at
- * which it would have been released anyway. (`rts_run`)
+ * Releases an upcall again that was suspended or returned PUNCTUAL_DONE, from the next instant of
+ * its old phase on. (`rts_run`)
  */
 enum punctual_error punctual_resume(struct punctual_upcalls *upcalls, uint32_t id);
 
 /**
- * Changes the contract of an upcall while it runs, if everything holds with the new one; else
- * nothing changes. With the same period the phase stays; with another, its first release is at the
- * end of the current one.
+ * Changes the contract of an upcall while it runs, if all promises hold with the new one;
+ * otherwise nothing changes. With the same period the phase stays. With another, its first release
+ * is at the end of the current one.
  */
 enum punctual_error punctual_change(struct punctual_upcalls *upcalls,
                                     uint32_t id,
                                     const struct punctual_contract *contract);
 
 /**
- * Lets an upcall go: what was released and is not complete is dropped, its handler is called no
- * more, its number is never given again. (`rts_close`) Its statistics stay until punctual_forget.
+ * Closes an upcall: jobs that were released and are not complete are dropped, its handler is
+ * called no more, and its number is never used again. (`rts_close`) Its statistics stay until
+ * punctual_forget.
  *
- * PUNCTUAL_ESTUCK: it is closed, but its handler has not come back, and its argument must be left
- * alone.
+ * Returns PUNCTUAL_ESTUCK if its handler has not returned: the upcall is closed, but its argument
+ * must be left alone.
  */
 enum punctual_error punctual_close(struct punctual_upcalls *upcalls, uint32_t id);
 
 /**
  * Waits until at least one of these upcalls is not active (suspended, done, contained or closed),
- * but not longer than `timeout_ns`; UINT64_MAX waits for ever, 0 looks. (`rts_sleep`)
+ * for at most `timeout_ns`; UINT64_MAX waits for ever, 0 does not wait. (`rts_sleep`)
  *
- * `waited` has `count` members, at least one: the program sets the `id` of each, the call sets the
- * `activity` of each, also when it returns PUNCTUAL_ETIMEDOUT because all are active. `inactive` is
- * how many are not, and may be null. Several threads may wait.
+ * `waited` has `count` members, at least one. The program sets the `id` of each, and the call sets
+ * the `activity` of each, also when it returns PUNCTUAL_ETIMEDOUT because all are active.
+ * `inactive` receives the number of those that are not active, and may be null. Several threads
+ * may wait.
  *
- * PUNCTUAL_EENDED if they are being stopped, or the kernel took the scheduling class away.
+ * Returns PUNCTUAL_EENDED if they are being stopped, or the kernel took the scheduling class away.
  */
 enum punctual_error punctual_wait(struct punctual_upcalls *upcalls,
                                   struct punctual_waited *waited,
@@ -1101,16 +1124,16 @@ enum punctual_error punctual_wait(struct punctual_upcalls *upcalls,
                                   size_t *inactive);
 
 /**
- * Whether an upcall is being released: a punctual_activity. One that there never was is closed.
+ * Writes the activity of an upcall, a punctual_activity. An unknown upcall counts as closed.
  */
 enum punctual_error punctual_activity_of(struct punctual_upcalls *upcalls,
                                          uint32_t id,
                                          uint32_t *activity);
 
 /**
- * Takes out the oldest notices, at most `capacity` of them; `count` is how many. None wait if they
- * are told (punctual_options.on_notice). `lost`, which may be null, is how many have been lost since
- * the last call because 4096 waited already.
+ * Takes the oldest notices, at most `capacity` of them, and writes their number to `count`. None
+ * wait if there is a function for them (punctual_options.on_notice). `lost`, which may be null,
+ * receives the number lost since the last call because 4096 waited already.
  */
 enum punctual_error punctual_notices(struct punctual_upcalls *upcalls,
                                      struct punctual_notice *notices,
@@ -1119,9 +1142,9 @@ enum punctual_error punctual_notices(struct punctual_upcalls *upcalls,
                                      uint64_t *lost);
 
 /**
- * Takes out the oldest events, at most `capacity` of them; `count` is how many. `lost`, which may be
- * null, is how many have been lost since the last call because 65536 waited already; statistics do
- * not miss those.
+ * Takes the oldest events, at most `capacity` of them, and writes their number to `count`. `lost`,
+ * which may be null, receives the number lost since the last call because 65536 waited already;
+ * statistics include those.
  */
 enum punctual_error punctual_drain(struct punctual_upcalls *upcalls,
                                    struct punctual_event *events,
@@ -1130,47 +1153,48 @@ enum punctual_error punctual_drain(struct punctual_upcalls *upcalls,
                                    uint64_t *lost);
 
 /**
- * What the jobs of an upcall amounted to so far, also of one that was closed, until punctual_forget.
+ * Writes the statistics of an upcall so far. They are available after it was closed, until
+ * punctual_forget.
  */
 enum punctual_error punctual_get_stats(struct punctual_upcalls *upcalls,
                                        uint32_t id,
                                        struct punctual_stats *stats);
 
 /**
- * Frees the statistics of an upcall that is closed (half a megabyte), which punctual_get_stats then
- * does not know any more (PUNCTUAL_ENOENT). Without it they stay until punctual_free: a program that
- * goes on creating and closing upcalls calls it for each. Events that wait for punctual_drain stay.
+ * Frees the statistics of a closed upcall (half a megabyte); punctual_get_stats then returns
+ * PUNCTUAL_ENOENT. Without this call they stay until punctual_free, so a program that goes on
+ * creating and closing upcalls should call it for each. Events that wait for punctual_drain stay.
  *
- * PUNCTUAL_EINVAL if the upcall is not closed, PUNCTUAL_ESTUCK if it is contained and was not closed,
- * PUNCTUAL_ENOENT if there never was such an upcall, or it was forgotten already.
+ * Returns PUNCTUAL_EINVAL if the upcall is not closed, PUNCTUAL_ESTUCK if it is contained and was
+ * not closed, and PUNCTUAL_ENOENT if there never was such an upcall, or it was forgotten already.
  */
-enum punctual_error punctual_forget(struct punctual_upcalls *upcalls,
-                                    uint32_t id);
+enum punctual_error punctual_forget(struct punctual_upcalls *upcalls, uint32_t id);
 
 /**
- * Finds out what this host can do (some milliseconds), and starts a small guard process that puts
- * back what is left behind if this one is killed. `options` may be null.
+ * Finds out what this host can do (which takes some milliseconds), and starts a small guard
+ * process that cleans up if this process is killed. `options` may be null.
  */
 enum punctual_error punctual_reservations_open(const struct punctual_reservation_options *options,
                                                struct punctual_reservations **reservations);
 
 /**
- * Frees the handle. Reservations and time constraints that were given stand until they are released
- * or ended. Null is let pass.
+ * Frees the handle. Reservations and time constraints stand until they are released or ended. Does
+ * nothing for a null pointer.
  */
 enum punctual_error punctual_reservations_free(struct punctual_reservations *reservations);
 
 /**
- * Reserves for the calling thread: by SCHED_DEADLINE where that does what is asked, else by
- * timetable. PUNCTUAL_EREFUSED with what would fit.
+ * Reserves for the calling thread: by SCHED_DEADLINE if that can do what is requested, else by
+ * timetable. Returns PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if it does not fit.
  */
 enum punctual_error punctual_reserve_thread(struct punctual_reservations *reservations,
                                             const struct punctual_reserve *reserve,
                                             struct punctual_reservation **reservation);
 
 /**
- * Reserves for a process that runs already, with all threads and children that it has or makes, by
- * timetable: it runs on one CPU only as long as it is held. PUNCTUAL_EREFUSED with what would fit.
+ * Reserves by timetable for a process that already runs, with all threads and children that it has
+ * or will create. It runs on one CPU only as long as the reservation stands. Returns
+ * PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if it does not fit.
  */
 enum punctual_error punctual_reserve_process(struct punctual_reservations *reservations,
                                              int32_t pid,
@@ -1178,42 +1202,47 @@ enum punctual_error punctual_reserve_process(struct punctual_reservations *reser
                                              struct punctual_reservation **reservation);
 
 /**
- * How a reservation stands: used, left, and by what it is held.
+ * Writes the state of a reservation to `info`: the time used and left, and the back end.
  */
 enum punctual_error punctual_reservation_get(struct punctual_reservation *reservation,
                                              struct punctual_reservation_info *info);
 
 /**
- * Why a reservation is held by what it is, in words. Valid until it is released; null for null.
+ * Returns the reason for the reservation's back end, in words. It is valid until the reservation
+ * is released. Returns null for null.
  */
 const char *punctual_reservation_because(struct punctual_reservation *reservation);
 
 /**
  * Sleeps until the next period of the calling thread's reservation begins, on a grid that does not
- * drift. `start_ns`, which may be null, is when it began.
+ * drift. Writes the beginning of the period to `start_ns`, which may be null.
  */
 enum punctual_error punctual_reservation_next(struct punctual_reservation *reservation,
                                               uint64_t *start_ns);
 
 /**
- * Another X every Y. If it is refused, it stays as it is. May wait for some periods.
+ * Changes the budget and the period of a reservation. If the change is refused, the reservation
+ * stays as it is. May wait for some periods.
  */
 enum punctual_error punctual_reservation_change(struct punctual_reservation *reservation,
                                                 uint64_t budget_ns,
                                                 uint64_t period_ns);
 
 /**
- * Gives a reservation back: its owner is an ordinary thread or process again. The handle must not be
- * used again, unless it was refused (another thread's). Null is let pass.
+ * Releases a reservation: its owner becomes an ordinary thread or process again. The handle must
+ * not be used again, unless the call was refused because the reservation is another thread's. Does
+ * nothing for a null pointer.
  */
 enum punctual_error punctual_reservation_release(struct punctual_reservation *reservation);
 
 /**
- * May the calling thread have `estimate_ns` of processor time between `start_ns` and `deadline_ns`
- * (CLOCK_MONOTONIC, or now if that is later), beside all that is reserved and was accepted before?
- * Asked before the work is begun; the thread stays on one CPU until it ends.
+ * Requests a time constraint: `estimate_ns` of processor time for the calling thread between
+ * `start_ns` and `deadline_ns` (CLOCK_MONOTONIC, or now if that is later), in addition to all that
+ * is reserved and was accepted before. Call it before the work begins. The thread stays on one CPU
+ * until the constraint ends.
  *
- * PUNCTUAL_EREFUSED with the largest estimate that would fit, and the earliest deadline.
+ * Returns PUNCTUAL_EREFUSED, with the largest estimate that would fit and the earliest deadline in
+ * the sentence, if it is refused.
  */
 enum punctual_error punctual_constraint_begin(struct punctual_reservations *reservations,
                                               uint64_t start_ns,
@@ -1222,41 +1251,44 @@ enum punctual_error punctual_constraint_begin(struct punctual_reservations *rese
                                               struct punctual_constraint **constraint);
 
 /**
- * Ends a time constraint and frees it; the rest of its time is everybody's. `used` may be null.
+ * Ends a time constraint and frees it. The rest of its time becomes available to others. `used`
+ * may be null.
  */
 enum punctual_error punctual_constraint_end(struct punctual_constraint *constraint,
                                             struct punctual_used *used);
 
 /**
- * Asks the broker for a channel. PUNCTUAL_EREFUSED with what would fit; PUNCTUAL_EHOST where no broker
- * answers.
+ * Requests a channel from the broker. Returns PUNCTUAL_EREFUSED, with a counter-offer in the
+ * sentence, if it is not admitted, and PUNCTUAL_EHOST if no broker answers.
  */
 enum punctual_error punctual_channel_open(const struct punctual_channel_request *request,
                                           struct punctual_channel **channel);
 
 /**
- * After PUNCTUAL_EGONE: looks for the next broker and goes on there, with all that was in the queue.
- * PUNCTUAL_EHOST while there is none: try again within the broker's grace period. PUNCTUAL_EENDED if
- * the channel was taken back.
+ * Rejoins the channel after PUNCTUAL_EGONE: connects to the next broker and continues there, with
+ * everything that was in the queue. Returns PUNCTUAL_EHOST while there is no broker; then try
+ * again within the broker's grace period. Returns PUNCTUAL_EENDED if the broker has revoked the
+ * channel.
  */
 enum punctual_error punctual_channel_rejoin(struct punctual_channel *channel);
 
 /**
- * How a channel stands.
+ * Writes the state of a channel to `info`.
  */
 enum punctual_error punctual_channel_get(struct punctual_channel *channel,
                                          struct punctual_channel_info *info);
 
 /**
- * Gives a channel back, and frees it in any case. What was sent and has not left is lost:
- * `punctual_channel_drain` first. Null is let pass.
+ * Gives a channel back to the broker, and frees it in any case. Messages that were sent and have
+ * not left are lost; call `punctual_channel_drain` before to avoid that. Does nothing for a null
+ * pointer.
  */
 enum punctual_error punctual_channel_close(struct punctual_channel *channel);
 
 /**
- * Sends a copy of `length` bytes; waits for room, `timeout_ns` at the longest (UINT64_MAX: without a
- * limit). PUNCTUAL_ETIMEDOUT if none came; PUNCTUAL_EGONE if the server is gone
- * (`punctual_channel_rejoin`). A message for which an error is returned was not sent.
+ * Sends a copy of `length` bytes. Waits for room, for at most `timeout_ns` (UINT64_MAX: without a
+ * limit). Returns PUNCTUAL_ETIMEDOUT if there was none in time, and PUNCTUAL_EGONE if the server
+ * is gone (`punctual_channel_rejoin`). If an error is returned, the message was not sent.
  */
 enum punctual_error punctual_channel_send(struct punctual_channel *channel,
                                           const void *bytes,
@@ -1264,22 +1296,22 @@ enum punctual_error punctual_channel_send(struct punctual_channel *channel,
                                           uint64_t timeout_ns);
 
 /**
- * Sends if there is room. PUNCTUAL_EAGAIN if there is none.
+ * Sends a message if there is room. Returns PUNCTUAL_EAGAIN if there is none.
  */
 enum punctual_error punctual_channel_try_send(struct punctual_channel *channel,
                                               const void *bytes,
                                               size_t length);
 
 /**
- * Waits until all that was sent has left, `timeout_ns` at the longest.
+ * Waits until all messages that were sent have left, for at most `timeout_ns`.
  */
 enum punctual_error punctual_channel_drain(struct punctual_channel *channel, uint64_t timeout_ns);
 
 /**
- * Copies the next message to `into`, where there are `length` bytes; waits for one, `timeout_ns` at the
- * longest (UINT64_MAX: without a limit). If it is longer than that: PUNCTUAL_EINVAL, `received` is
- * written all the same, and it stays the next one. PUNCTUAL_EGONE if the server is gone and no message
- * is left.
+ * Copies the next message to `into`, which has room for `length` bytes. Waits for a message, for
+ * at most `timeout_ns` (UINT64_MAX: without a limit). If the message is longer than `length`,
+ * returns PUNCTUAL_EINVAL, but writes `received`, and the message stays the next one. Returns
+ * PUNCTUAL_EGONE if the server is gone and no message is left.
  */
 enum punctual_error punctual_channel_receive(struct punctual_channel *channel,
                                              void *into,
@@ -1288,7 +1320,7 @@ enum punctual_error punctual_channel_receive(struct punctual_channel *channel,
                                              struct punctual_received *received);
 
 /**
- * Copies the next message if there is one. PUNCTUAL_EAGAIN if there is none.
+ * Copies the next message if there is one. Returns PUNCTUAL_EAGAIN if there is none.
  */
 enum punctual_error punctual_channel_try_receive(struct punctual_channel *channel,
                                                  void *into,
@@ -1296,21 +1328,21 @@ enum punctual_error punctual_channel_try_receive(struct punctual_channel *channe
                                                  struct punctual_received *received);
 
 /**
- * What to poll for reading, between `punctual_channel_before_poll` and `punctual_channel_after_poll`.
- * It is another one after `punctual_channel_rejoin`.
+ * Writes the file descriptor to poll for reading, between `punctual_channel_before_poll` and
+ * `punctual_channel_after_poll`. It changes with `punctual_channel_rejoin`.
  */
-enum punctual_error punctual_channel_fd(struct punctual_channel *channel,
-                                        int *fd);
+enum punctual_error punctual_channel_fd(struct punctual_channel *channel, int *fd);
 
 /**
- * Says that the program is going to poll. `work` is not 0 if there is room, or a message: then do not
- * sleep. Without this call the server does not ring.
+ * Announces that the program is going to poll. Sets `work` to a value other than 0 if there is
+ * already room, or a message; then do not sleep. Without this call the server does not wake the
+ * program.
  */
-enum punctual_error punctual_channel_before_poll(struct punctual_channel *channel,
-                                                 uint32_t *work);
+enum punctual_error punctual_channel_before_poll(struct punctual_channel *channel, uint32_t *work);
 
 /**
- * Says that the program has polled, however that ended. Then send or receive until PUNCTUAL_EAGAIN.
+ * Announces that the program has polled, with any result. Afterwards send or receive until
+ * PUNCTUAL_EAGAIN.
  */
 enum punctual_error punctual_channel_after_poll(struct punctual_channel *channel);
 

@@ -78,10 +78,10 @@ fn open(options: &punctual_options) -> Result<punctual_upcalls, Failure> {
 /// first. (`rts_creat`)
 ///
 /// Before punctual_run, its first release is the start given there, and `first_release_ns` must be
-/// 0. After, it is `first_release_ns` (CLOCK_MONOTONIC), or now if that is earlier.
+/// 0. After, it is `first_release_ns` (CLOCK_MONOTONIC), but not before now.
 ///
-/// Returns PUNCTUAL_EREFUSED if not all together would be in time. The sentence names the test that
-/// failed, the shortfall, and changes each of which would make it fit.
+/// Returns PUNCTUAL_EREFUSED if all upcalls together would not be in time. The sentence names the
+/// test that failed, the shortfall, and changes, each of which would make it fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_create(
     upcalls: *mut punctual_upcalls,
@@ -160,8 +160,8 @@ impl punctual_upcalls {
     }
 }
 
-/// Starts all upcalls, each first released at `start_ns` (CLOCK_MONOTONIC), or now if that is
-/// earlier. (`rts_run` for all; for a suspended one use punctual_resume.)
+/// Starts all upcalls, each first released at `start_ns` (CLOCK_MONOTONIC), but not before now.
+/// (`rts_run` for all; for a suspended one use punctual_resume.)
 ///
 /// Returns PUNCTUAL_EHOST if the threads do not get the scheduling classes they need, and
 /// PUNCTUAL_EREFUSED if the kernel has no bandwidth left for the reservation. Then no upcall runs,
