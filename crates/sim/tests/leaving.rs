@@ -1,5 +1,5 @@
-//! Upcalls that join, change and leave while others run: whatever the live admission admits is in time under the live
-//! policy.
+//! Tests that upcalls which the live admission admits are in time under the live policy while
+//! others join, change and leave.
 
 use punctual_analysis::{Request, Steps, System, UpcallOrder};
 use punctual_model::{
@@ -27,7 +27,7 @@ impl Draw {
     }
 }
 
-/// So many PDUs of half a millisecond each, every so many milliseconds.
+/// Makes an upcall of `batch` PDUs of half a millisecond each, every `period` milliseconds.
 fn upcall(period: u64, batch: u32, quantum: u32) -> Upcall {
     Upcall::new(UpcallSpec {
         name: "u".into(),
@@ -43,7 +43,7 @@ fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
 }
 
-/// Takes all that it may.
+/// A handler that processes all the PDUs it may.
 struct All;
 
 impl Handler for All {
@@ -56,29 +56,29 @@ fn service(_: &All, pdus: u32) -> Service {
     Service::from_micros(500 * u64::from(pdus))
 }
 
-/// When what left is free for others.
+/// The time at which the share of an upcall that left becomes free for others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Free {
     /// At once.
     AtOnce,
-    /// When the system says so.
+    /// As soon as the admission state says so.
     Settled,
 }
 
-/// A CPU on which upcalls come and go, one request after the other as an owner makes them.
+/// A CPU on which upcalls join and leave, with one request of the owner after the other.
 struct Host {
     free: Free,
     system: System<u32>,
     machine: Machine<All, fn(&All, u32) -> Service>,
     cpu: Cpu,
     events: Vec<Event>,
-    /// By number; all that ever were.
+    /// The periods of each upcall that ever was, by its number, and since when each held.
     periods: Vec<Vec<(Instant, Duration)>>,
-    /// What each is or was.
+    /// The current or last contract of each.
     last: Vec<Upcall>,
     admitted: u32,
     refused: u32,
-    /// When each that was found free had left, and when it was found.
+    /// For each share that was found free, when its upcall had left, and when it was found.
     freed: Vec<(Instant, Instant)>,
 }
 
@@ -160,7 +160,7 @@ impl Host {
     fn late(&self) -> Vec<(JobId, Instant, Instant)> {
         let complete = self.events.iter().filter(|event| event.kind == Kind::Complete);
         let late = complete.filter(|event| {
-            // Of a job that was released before its upcall changed, the longer period.
+            // For a job that was released before its upcall changed, the longer period counts.
             let periods = &self.periods[event.job.task as usize];
             let since = periods.iter().rposition(|(since, _)| *since <= event.release).unwrap_or(0);
             let periods = periods[since..].iter().filter(|(since, _)| *since <= event.at);
@@ -170,8 +170,8 @@ impl Host {
         late.map(|event| (event.job, event.release, event.at)).collect()
     }
 
-    /// Says of each that was found free whether the CPU had nothing to do at some instant since it left: by every job
-    /// that there was.
+    /// Returns whether the CPU was idle at some instant between the leave of each upcall and the
+    /// finding that its share is free, judged by every job of the run.
     fn were_idle_since(&self) -> bool {
         let mut jobs: BTreeMap<JobId, (Instant, Instant)> = BTreeMap::new();
         for event in &self.events {
@@ -189,8 +189,8 @@ impl Host {
     }
 }
 
-/// The example of `punctual_analysis::system::leaving`: 5 of 10 ms above 10 of 20 ms, and another one of the first kind in its
-/// place after its job.
+/// Runs the example of `punctual_analysis::system::leaving`: 5 of 10 ms above 10 of 20 ms. Another
+/// upcall of the first kind takes the place of the first after its job.
 fn in_its_place(free: Free) -> Host {
     let mut host = Host::new(free);
     host.create(upcall(20, 20, 1), Duration::ZERO, at(0)).expect("half");
@@ -219,9 +219,9 @@ fn once_the_cpu_was_idle_its_place_is_free() {
     let now = host.run(at(5));
     host.close(first, now);
     assert_eq!(host.create(upcall(10, 10, 10), Duration::ZERO, now), None);
-    // One job of each was pending at most, 15 ms; the one that stays does 20 ms in 40.
+    // At most one job of each was pending, 15 ms; the one that stays does 20 ms in 40.
     assert_eq!(host.system.free_by(), Some(at(5 + 35)));
-    // It has nothing to do from 15 to 20 ms.
+    // The CPU is idle from 15 to 20 ms.
     host.run(at(16));
     host.system.idle(0, at(15));
     assert_eq!(host.system.free_by(), None);
@@ -247,7 +247,7 @@ fn what_shrinks_is_never_refused_and_frees_what_it_had_later() {
     assert_eq!(host.late(), []);
 }
 
-/// Systems that are drawn, with an upcall that comes, changes or goes every few milliseconds.
+/// Draws a system in which an upcall joins, changes or leaves every few milliseconds.
 fn drawn(seed: u64, free: Free) -> Host {
     let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
     let mut host = Host::new(free);
@@ -259,7 +259,7 @@ fn drawn(seed: u64, free: Free) -> Host {
             match (draw.of(0, 9), some) {
                 (0..=1, Some(some)) => host.close(live.swap_remove(some), now),
                 (2, Some(some)) => {
-                    // Another one in its place.
+                    // Another one takes its place.
                     let task = live.swap_remove(some);
                     host.close(task, now);
                     live.extend(host.create(host.last[task as usize].clone(), Duration::ZERO, now));
@@ -277,7 +277,7 @@ fn drawn(seed: u64, free: Free) -> Host {
     host
 }
 
-/// More of them: `PUNCTUAL_DRAWS=100000 cargo test …`.
+/// Tries more of them with `PUNCTUAL_DRAWS=100000 cargo test …`.
 #[test]
 fn nothing_admitted_is_late_whatever_joins_changes_and_leaves() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
