@@ -1,11 +1,11 @@
-//! Values of options that several programs share.
+//! Parses values of options that several programs share.
 
 use punctual_model::{Duration, units};
 
 /// Parses a time that is not zero, such as `10s`.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// Returns a sentence that says what is wrong.
 pub fn time(text: &str) -> Result<Duration, String> {
     match units::parse_nanos(text) {
         Ok(0) => Err("it must be at least 1ns".into()),
