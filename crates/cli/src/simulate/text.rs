@@ -196,11 +196,11 @@ fn verdict(report: &Report) -> String {
     };
     let seed = report.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
     let answer = if report.admitted { "admits" } else { "refuses" };
-    let first = if report.joined.is_empty() { "" } else { "as it is in the beginning " };
+    let first = if report.joined.is_empty() { "" } else { " as it is in the beginning" };
     let costs = if report.overheads.is_some() { " with these switches" } else { "" };
     format!(
         "{} in {until} of virtual time, {arrivals}, {exec_times}{seed}; admission {answer} this \
-         contract {first}{costs}",
+         contract{first}{costs}",
         counts.join(" and ")
     )
 }
