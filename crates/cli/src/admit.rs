@@ -1,4 +1,4 @@
-//! `punctual admit`: does this contract fit on this host?
+//! `punctual admit`: tests whether a contract fits on this host.
 
 mod json;
 mod text;
@@ -30,7 +30,7 @@ Examples:
 
 Exit codes: 0 admitted, 1 refused, 2 bad usage or bad contract.";
 
-/// Says whether a contract fits on this host, with the numbers and, if not, what would.
+/// Tests whether a contract fits on this host; if not, shows by how much, and what would fit.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -41,11 +41,11 @@ pub(crate) struct Args {
     #[arg(long)]
     explain: bool,
 
-    /// Show all tasks and channels, not the 20 with the least slack.
+    /// Show all tasks and channels instead of only the 20 with the least slack.
     #[arg(long)]
     all: bool,
 
-    /// Print JSON, times in nanoseconds.
+    /// Print the answer as JSON, with times in nanoseconds.
     #[arg(long)]
     json: bool,
 
@@ -74,31 +74,31 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 
-/// How to see a refused task being late: where the test is exact, so that there is a schedule, and
-/// where the contract can be read again.
+/// Returns the command that shows a refused task being late, if the test is exact (so that a late
+/// schedule exists) and the contract can be read again.
 fn hint(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
     let tasks_alone = contract.cpus == 1
         && contract.reservations.is_empty()
         && contract.channels.is_empty()
         && contract.streams.is_empty();
     let exact = matches!(refusal.test, "response-time" | "processor-demand" | "fifo-response-time");
-    // Within the bound on the analysis: without a shortfall nothing may be late.
+    // Holds within the step limit of the analysis: without a shortfall, perhaps nothing is late.
     let late = refusal.shortfall.is_some() || refusal.why.contains("no finite response time");
     let file = &args.contract;
     (tasks_alone && exact && late && file != Path::new("-"))
         .then(|| format!("see it happen: punctual simulate --witness {}\n", file.display()))
 }
 
-/// What `--explain` adds: how each stream was derived, and of an admitted contract its room.
+/// What `--explain` adds: the derivation of each stream and, for an admitted contract, its room.
 struct Explanation {
-    /// `None`: the contract is refused.
+    /// `None` if the contract is refused.
     room: Option<Room>,
 }
 
-/// What else an admitted contract could be.
+/// The alternatives to an admitted contract as it is.
 struct Room {
-    /// How far each number can go, the others as they are.
+    /// How far each number can go while the others stay as they are.
     growth: punctual_analysis::Sensitivity,
-    /// What its reservations would get in a timetable, and what that costs.
+    /// What its reservations would get in a timetable, and the cost of that.
     timetable: Vec<timetable::Row>,
 }

@@ -1,4 +1,4 @@
-//! `punctual calibrate`: what this host's operations cost.
+//! `punctual calibrate`: measures the cost of this host's operations.
 
 mod text;
 
@@ -41,34 +41,35 @@ as it will be, or idler: what others do meanwhile is in the figures, and so is f
 
 Exit codes: 0 measured, 2 bad usage, 3 nothing could be measured, or the profile cannot be written.";
 
-/// Measures what this host's switches, caches, timers, calls and packets cost
+/// Measures the cost of this host's context switches, caches, timers, calls and packets
 ///
-/// The result is a host profile: a TOML file with each figure's spread, and with what admission
-/// charges for the two switches of each job and for the steps of sending and receiving. What each figure is,
-/// docs/calibrate.md says.
+/// The result is a host profile: a TOML file with each figure and its spread, and with the amounts
+/// that admission charges for the two switches of each job and for the steps of sending and
+/// receiving. docs/calibrate.md explains each figure.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Measure for some ten seconds instead of a hundred: fewer samples, same figures
+    /// Measure for about ten seconds instead of a hundred: the same figures from fewer samples
     #[arg(long)]
     quick: bool,
-    /// The most memory that a task touches between two switches: its refill is charged with each
+    /// The most memory a task touches between two switches; each switch is charged for refilling it
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse_working_set)]
     working_set: u64,
-    /// The percentile of switch and refill to charge, in percent; 100 charges the maximum
+    /// The percentile of switch and refill costs to charge, in percent; 100 charges the maximum
     #[arg(long, value_name = "PERCENT", default_value = "99", value_parser = parse_percentile)]
     percentile: Percentile,
-    /// The largest packet that sending and receiving are charged for, without headers; larger ones
+    /// The largest packet, without headers, whose sending and receiving is charged; larger packets
     /// cost more
     #[arg(long, value_name = "SIZE", default_value = "1420B", value_parser = parse_packet)]
     packet: u32,
-    /// Send to this address and port by UDP, instead of to a network of our own: packets leave
+    /// Send UDP packets to this address and port instead of to a private network: packets leave the
+    /// host
     #[arg(long, value_name = "ADDRESS:PORT")]
     send_to: Option<SocketAddr>,
-    /// Where the profile goes instead; "-" is standard output
+    /// Write the profile to this file instead of its default place; "-" is standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the figures as JSON, times in nanoseconds
+    /// Print the figures as JSON, with times in nanoseconds
     #[arg(long)]
     json: bool,
 }
@@ -106,7 +107,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
             "--output - and --json both want standard output; write --output FILE for one of them",
         ));
     }
-    // Opened now, so that a path that cannot be written is known before a minute of measuring.
+    // Opened now, so that an unwritable path is found before a minute of measuring.
     let file = if to_stdout { None } else { Some(ProfileFile::open(args.output.as_deref())?) };
     let options = Options {
         quick: args.quick,
@@ -118,7 +119,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let bar = progress(options.length());
     let before = file.as_ref().and_then(ProfileFile::kept);
     let measured = calibrate::measure(&options, before, &|what, spent| {
-        // Each change is written to the terminal.
+        // The terminal is written to at each change, so only changes are set.
         if bar.message() != what {
             bar.set_message(what.to_owned());
         }
@@ -135,7 +136,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(Exit::Kept)
 }
 
-/// One JSON object and a line end.
+/// Returns one JSON object and a line end.
 fn json(calibration: &Calibration, path: &Path) -> String {
     #[derive(Serialize)]
     struct Page<'a> {
@@ -144,11 +145,11 @@ fn json(calibration: &Calibration, path: &Path) -> String {
         calibration: &'a Calibration,
     }
     let page = Page { path: path.display().to_string(), calibration };
-    // Cannot fail: no map with keys that are not text, no writer.
+    // Cannot fail: all map keys are text, and nothing is written to a device.
     serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
 }
 
-/// On a terminal a bar and how long it will take; elsewhere nothing.
+/// Returns a progress bar with the remaining time on a terminal; elsewhere a hidden one.
 fn progress(length: Duration) -> ProgressBar {
     let bar = ProgressBar::new(millis(length));
     // The template is constant, and the library accepts it.
@@ -167,7 +168,7 @@ fn millis(time: Duration) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-/// A profile to be: what is at its path stays until the new one is whole.
+/// A profile about to be written. An existing file at its path stays until the new one is complete.
 struct ProfileFile {
     path: PathBuf,
     file: NamedTempFile,
@@ -196,7 +197,7 @@ impl ProfileFile {
         Ok(Self { file: output::file_beside(&path)?, path })
     }
 
-    /// What is there, if it can be read.
+    /// Returns the existing profile, if it can be read.
     fn kept(&self) -> Option<Calibration> {
         punctual::host::read(&self.path).ok()
     }

@@ -1,4 +1,5 @@
-//! `punctual doctor`: can this host keep promises, and what would make it keep more.
+//! `punctual doctor`: checks whether this host can keep promises, and what to change so that it
+//! can.
 
 mod table;
 
@@ -21,15 +22,15 @@ second timers on idle CPUs are measured, in turn as the host is and with the CPU
 Exit codes: 0 able, perhaps with warnings; 3 this host cannot: neither SCHED_FIFO nor \
 SCHED_DEADLINE, or no high-resolution timers.";
 
-/// Says what this host can promise, and what to change so that it can promise more.
+/// Checks what this host can promise, and suggests changes so that it can promise more.
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Write the checks as JSON.
+    /// Print the checks as JSON.
     #[arg(long)]
     json: bool,
-    /// Try XDP and AF_XDP on this interface too (as root; some drivers reset it for that, and it
-    /// carries nothing for some seconds)
+    /// Also try XDP and AF_XDP on this interface. Needs root; some drivers reset the interface,
+    /// which then carries nothing for some seconds.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Outcome {
     let diagnosis = doctor::diagnose(args.interface.as_deref());
     if args.json {
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         let text = serde_json::to_string_pretty(&diagnosis).unwrap_or_default();
         output::print(&format!("{text}\n"))?;
     } else {

@@ -1,4 +1,4 @@
-//! `punctual explore`: what else would fit, as tables and plots.
+//! `punctual explore`: shows what else would fit, as tables and plots.
 
 mod folder;
 mod page;
@@ -18,7 +18,7 @@ use folder::Folder;
 use punctual::host::{Chosen, Stamp};
 use punctual_frontend::options::time;
 
-/// The page's file; beside it is one CSV file for each table.
+/// The name of the page's file. Each table has a CSV file beside it.
 const PAGE: &str = "index.html";
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ Exit codes: 0 explored, 2 bad usage or bad contract, 3 the results cannot be wri
 
 /// Explores what else would fit: breakdown utilisation, reservations, channels
 ///
-/// Writes a page with plots that needs no network, and the numbers as CSV beside it.
+/// Writes a page with plots that needs no network, and the numbers as CSV files beside it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,13 +51,13 @@ pub(crate) struct Args {
     /// The folder for the page and the CSV files
     #[arg(long, value_name = "DIR", default_value = "explore-out")]
     out: PathBuf,
-    /// Replace files that are there from before
+    /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Print JSON, times in nanoseconds and shares in millionths
+    /// Print JSON, with times in nanoseconds and shares in millionths
     #[arg(long)]
     json: bool,
-    /// Threads to use [default: one for each CPU]
+    /// The number of threads to use [default: one for each CPU]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// The shortest period Y of a reservation [default: 1ms, or less if a task needs it]
@@ -66,11 +66,11 @@ pub(crate) struct Args {
     /// The longest period Y of a reservation [default: twice the longest period]
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<Duration>,
-    /// How many periods of a reservation to try
+    /// The number of reservation periods to try
     #[arg(long, value_name = "N", default_value_t = 120,
         value_parser = clap::value_parser!(u32).range(2..=10_000))]
     points: u32,
-    /// The channel of which copies are counted [default: the first]
+    /// Count copies of this channel [default: the first]
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
     #[command(flatten)]
@@ -79,13 +79,13 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Whatever applies to the contract
+    /// Everything that applies to the contract
     All,
     /// How far all work can grow, by policy and by test
     Breakdown,
-    /// The least budget X for each period Y with all tasks inside
+    /// The smallest budget X for each period Y that holds all tasks
     Reservations,
-    /// Channels against packet size and packets between preemption points
+    /// The number of channels by packet size and by packets between preemption points
     Channels,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(Exit::Kept)
 }
 
-/// The file's name alone, so that the results do not hang on where it lies.
+/// Returns the file's name alone, so that the results do not depend on its folder.
 fn name_of(contract: &Path) -> String {
     match contract.file_name() {
         Some(name) if contract != Path::new("-") => name.to_string_lossy().into_owned(),

@@ -1,7 +1,7 @@
-//! `punctual export`: a trace file for other people's tools.
+//! `punctual export`: converts a trace file for other tools.
 //!
-//! [`table`] (CSV) and [`lines`] (JSON) say all that is in it, [`perfetto`] and [`hdr`] what their tools
-//! can show.
+//! [`table`] (CSV) and [`lines`] (JSON) contain everything in the file, [`perfetto`] and [`hdr`]
+//! only what their tools can show.
 
 mod hdr;
 mod lines;
@@ -32,16 +32,16 @@ missing.
 Exit codes: 0 exported, 2 bad usage or no trace, 3 this host cannot, 4 exported as far as it goes: events \
 were lost, the file is damaged, or it has no end.";
 
-/// Writes a trace file in another format
+/// Converts a trace file to another format
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The trace file, of run, simulate, demo or why --trace
+    /// The trace file, written by run, simulate, demo or why --trace
     trace: PathBuf,
-    /// In which format
+    /// The output format
     #[arg(long, value_enum)]
     format: Format,
-    /// Into this file [default: standard output]
+    /// The output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ enum Format {
     Perfetto,
     /// HdrHistogram V2 interval log
     Hdr,
-    /// A line of JSON for each thing in the file
+    /// A line of JSON for each item in the file
     Json,
     /// A row for each event
     Csv,
@@ -63,7 +63,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         None => {
             let mut out = BufWriter::new(io::stdout().lock());
             match export(args, &mut out) {
-                // Who reads has seen enough.
+                // The reader has closed the pipe, so it needs no more.
                 Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                     Ok(Exit::Kept)
                 }
@@ -82,7 +82,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
 }
 
-/// Writes all that can be read, and says what cannot.
+/// Writes everything that can be read, and reports what cannot be.
 fn export(args: &Args, out: &mut impl Write) -> Result<Exit, Stopped> {
     let state = match args.format {
         Format::Perfetto => perfetto::export(&args.trace, out)?,
@@ -97,11 +97,11 @@ fn export(args: &Args, out: &mut impl Write) -> Result<Exit, Stopped> {
     Ok(if state.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
 }
 
-/// Why nothing more is written.
+/// The reason why the export stopped.
 enum Stopped {
     /// The trace cannot be read.
     Read(Failure),
-    /// What is made of it cannot be written.
+    /// The output cannot be written.
     Write(io::Error),
 }
 

@@ -1,4 +1,5 @@
-//! `punctual fit`: watches a program, finds what each thread needs, proposes a reservation, and tries it.
+//! `punctual fit`: watches a program, finds what each thread needs, proposes a reservation, and
+//! tries it.
 //!
 
 mod json;
@@ -35,37 +36,37 @@ It takes CAP_BPF and CAP_PERFMON, for the trial CAP_SYS_NICE: run it as root.
 Exit codes: 0 found, and kept in the trial where there was one, 1 not periodic or not kept, 2 bad usage, \
 3 this host cannot.";
 
-/// Finds which reservation a program needs: what budget, what period
+/// Finds the reservation that a program needs: its budget and its period
 #[derive(clap::Args)]
 #[command(after_help = HELP, override_usage = "\
 punctual fit [OPTIONS] -- <COMMAND>...
        punctual fit [OPTIONS] --pid <PID>")]
 pub(crate) struct Args {
-    /// A process that runs, with what it starts; it is only watched
+    /// Only watch this running process, with the processes it starts
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
-    /// Watch for so long, and try for so long
+    /// How long to watch, and how long to try the reservation
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = time)]
     length: Duration,
-    /// So long after its start a program is not watched: what it does then it does once
+    /// Do not watch the program for this long after its start, while it initialises
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     settle: Duration,
-    /// Jobs are to be complete so long after their release [default: the period]
+    /// How long after its release a job must be complete [default: the period]
     #[arg(long, value_name = "TIME", value_parser = time)]
     deadline: Option<Duration>,
-    /// The budget covers so many percent of the periods that were seen
+    /// The budget covers this percentage of the observed periods
     #[arg(long, value_name = "PERCENT", default_value_t = 99.0, value_parser = percent)]
     quantile: f64,
-    /// And so much more, in percent, at least 20 us
+    /// Add this percentage to the budget, and at least 20 us
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(..=900))]
     margin: u32,
-    /// Only propose
+    /// Propose a reservation without trying it
     #[arg(long)]
     no_try: bool,
-    /// The answer as JSON
+    /// Print the answer as JSON
     #[arg(long, conflicts_with = "toml")]
     json: bool,
-    /// The answer as a contract; what was found goes to standard error
+    /// Print the answer as a contract; the findings go to standard error
     #[arg(long)]
     toml: bool,
     #[command(flatten)]

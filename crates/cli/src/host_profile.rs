@@ -1,4 +1,4 @@
-//! `--host-profile`, the option that chooses a profile.
+//! The `--host-profile` option, which chooses a profile.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,15 @@ use crate::exit::Failure;
 /// The option that chooses a profile.
 #[derive(clap::Args, Clone)]
 pub(crate) struct ProfileArgs {
-    /// What switches, sending and receiving cost: a file of punctual calibrate, or "ideal" for switches that
-    /// are free [default: $PUNCTUAL_HOST_PROFILE, else this host's if it was measured, else ideal]
+    /// The costs of switches, sending and receiving: a file from punctual calibrate, or "ideal" for
+    /// free switches [default: $PUNCTUAL_HOST_PROFILE, else this host's if it was measured, else
+    /// ideal]
     #[arg(long, value_name = "FILE|ideal")]
     host_profile: Option<PathBuf>,
 }
 
 impl ProfileArgs {
-    /// Reads the profile asked for, and says on standard error what is to be known of it.
+    /// Reads the chosen profile, and prints notes about it on standard error.
     pub(crate) fn choose(&self) -> Result<Chosen, Failure> {
         let chosen = host::choose(self.host_profile.as_deref())?;
         note(&chosen.notes);
@@ -24,7 +25,7 @@ impl ProfileArgs {
     }
 }
 
-/// Says notes on standard error, a line each.
+/// Prints notes on standard error, one a line.
 pub(crate) fn note(notes: &[String]) {
     for note in notes {
         anstream::eprintln!("note: {note}");

@@ -1,4 +1,4 @@
-//! `punctual inject`: takes a CPU's time on purpose, to see who cannot bear it.
+//! `punctual inject`: takes a CPU's time on purpose, to find the programs that cannot bear it.
 
 use clap::ValueEnum;
 use punctual_linux::clock;
@@ -33,25 +33,25 @@ Exit codes: 0 done, 2 bad usage, 3 this host cannot.";
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Where the time is taken
+    /// How the time is taken
     #[arg(value_enum, value_name = "WHERE")]
     trouble: Where,
-    /// So much of it each time
+    /// How much time to take at once
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time)]
     burn: Duration,
-    /// So often
+    /// How often to take it
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = time)]
     every: Duration,
-    /// For so long
+    /// How long to go on
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = time)]
     length: Duration,
-    /// On this CPU
+    /// The CPU to take the time from
     #[arg(long, value_name = "N", default_value_t = 0)]
     cpu: usize,
     /// The SCHED_FIFO priority of the thread
     #[arg(long, value_name = "1..99", default_value_t = 80, value_parser = clap::value_parser!(u8).range(1..=99))]
     priority: u8,
-    /// Say what was done as a line of JSON
+    /// Print what was done as a line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -73,7 +73,7 @@ struct Done {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    // Before threads are made, so that a signal waits for us.
+    // Signals are blocked before threads are made, so that a signal waits for this thread.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let trouble = match args.trouble {
         Where::HardInterrupt => Trouble::HardInterrupt,
@@ -91,7 +91,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     })?;
     if args.json {
         let done = Done { cpu, times, burnt_ns: burnt.as_nanos() };
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         output::print(&(serde_json::to_string(&done).unwrap_or_default() + "\n"))?;
     } else {
         let mean = Duration::from_nanos(burnt.as_nanos() / times.max(1));

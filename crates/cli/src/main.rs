@@ -1,4 +1,4 @@
-//! The `punctual` command: one subcommand a module, each thin over the crates below.
+//! The `punctual` command. Each subcommand is a module, a thin layer over the crates below.
 
 mod admit;
 mod calibrate;
@@ -44,9 +44,9 @@ enum Command {
     Serve(serve::Args),
     Status(status::Args),
     Metrics(metrics::Args),
-    /// Gives soft modems behind ttys: runs punctual-modem, a program of its own
+    /// Provides soft modems as ttys by running the separate program punctual-modem
     Modem(modem::Args),
-    /// Sends a file over a modem call whose driver has deadlines: runs punctual-modem demo
+    /// Sends a file over a modem call whose driver has deadlines, by running punctual-modem demo
     Demo(modem::Args),
     Watch(watch::Args),
     Why(why::Args),
@@ -58,7 +58,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // clap exits with 2 on bad usage and 0 on --help, which is what `exit` promises.
+    // clap exits with 2 on bad usage and 0 on --help, as `exit` promises.
     let outcome = match Cli::parse().command {
         Command::Admit(args) => admit::main(&args),
         Command::Simulate(args) => simulate::main(&args),

@@ -1,4 +1,4 @@
-//! The answer for a program. Field names are part of the interface.
+//! Renders the answer as JSON. The field names are part of the interface.
 
 use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{Grant, Refusal, Shortfall, TestReport};
@@ -22,23 +22,23 @@ struct Page<'a> {
     could_grow: Option<Vec<Offer<'a>>>,
     /// The reservations in a timetable; null without `--explain`, or if the contract is refused.
     timetable: Option<&'a [Row]>,
-    /// What switches and sending were taken to cost, and where that is from.
+    /// The assumed costs of switches and sending, and their source.
     host_profile: &'a Stamp,
-    /// What the file says beyond the contract.
+    /// Parts of the file that the contract does not cover.
     notes: &'a [String],
 }
 
 #[derive(Serialize)]
 struct Task<'a> {
     name: &'a str,
-    /// Null: the contract is refused.
+    /// Null if the contract is refused.
     cpu: Option<u16>,
-    /// Null: there is none, or none was found.
+    /// Null if there is no bound, or none was found.
     response_time_bound_ns: Option<u64>,
     relative_deadline_ns: u64,
-    /// Null without a bound; negative where the bound is beyond the deadline.
+    /// Null without a bound; negative if the bound is beyond the deadline.
     slack_ns: Option<i64>,
-    /// Only under `edf-vd`, where it is not the deadline.
+    /// Present only under `edf-vd`, where it differs from the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     virtual_deadline_ns: Option<u64>,
 }
@@ -60,12 +60,12 @@ struct Reservation<'a> {
 #[derive(Serialize)]
 struct Channel<'a> {
     name: &'a str,
-    /// Null: the contract is refused.
+    /// Null if the contract is refused.
     rank: Option<u32>,
-    /// Null: there is none, or none was found.
+    /// Null if there is no bound, or none was found.
     proven_delay_ns: Option<u64>,
     delay_bound_ns: u64,
-    /// Null: the contract is refused.
+    /// Null if the contract is refused.
     buffer_bytes: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ struct Stream<'a> {
     name: &'a str,
     upcall: Upcall,
     channel: &'a str,
-    /// Of frames before the upcall and of messages in the channel.
+    /// The memory for frames before the upcall and for messages in the channel.
     buffer_bytes: u64,
     arithmetic: &'a [String],
 }
@@ -91,18 +91,20 @@ struct Upcall {
 struct Refused<'a> {
     test: &'a str,
     resource: String,
-    /// The entry that failed the test; null if it is about none.
+    /// The entry that failed the test; null if the test is about no single entry.
     entry: Option<&'a str>,
-    /// Null where there is no finite time.
+    /// Null if no finite time would do.
     shortfall_ns: Option<u64>,
-    /// Null where it is not memory that is missing.
+    /// Null unless memory is what is missing.
     shortfall_bytes: Option<u64>,
     message: String,
-    /// Of one number each.
+    /// Each changes one number.
     counter_offers: Vec<Offer<'a>>,
-    /// Of two numbers together; sought where one alone does not do, or only if it is halved or doubled.
+    /// Each changes two numbers together; sought if no change of one number is enough, or only one
+    /// that halves or doubles it.
     counter_offers_of_two: Vec<[Offer<'a>; 2]>,
-    /// Entries without which all others fit as they are; sought as those of two numbers.
+    /// Entries without which all others fit as they are; sought under the same condition as offers
+    /// of two numbers.
     fits_without: Vec<LeftOut<'a>>,
 }
 
@@ -123,7 +125,7 @@ struct Offer<'a> {
     to: u64,
 }
 
-/// One JSON object and a line end.
+/// Returns one JSON object and a line end.
 pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
@@ -153,7 +155,7 @@ pub(super) fn page(
         host_profile,
         notes,
     };
-    // Strings and numbers alone: there is nothing in it that JSON cannot say.
+    // The page consists of strings and numbers, so JSON can express all of it.
     let mut text = serde_json::to_string_pretty(&page).unwrap_or_default();
     text.push('\n');
     text
@@ -233,7 +235,7 @@ fn streams(mappings: &[Mapping]) -> Vec<Stream<'_>> {
         .collect()
 }
 
-/// What the streams became, admitted or not.
+/// Returns the derivations of the streams, whether they were admitted or not.
 pub(super) fn mappings(answer: &Result<Grant, Box<Refusal>>) -> &[Mapping] {
     match answer {
         Ok(grant) => &grant.streams,
@@ -256,7 +258,7 @@ fn refused(refusal: &Refusal) -> Refused<'_> {
     let (time, bytes) = match refusal.shortfall {
         Some(Shortfall::Time(time)) => (Some(time.as_nanos()), None),
         Some(Shortfall::Bytes(bytes)) => (None, Some(bytes)),
-        // Of requests, not of contracts.
+        // Shares occur in refusals of requests, never of contracts.
         Some(Shortfall::Share(_)) | None => (None, None),
     };
     Refused {

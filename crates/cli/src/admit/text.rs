@@ -1,4 +1,4 @@
-//! The answer for a person.
+//! Renders the answer for a person.
 
 use std::fmt::Write;
 
@@ -15,11 +15,11 @@ use punctual::host::Stamp;
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Tasks, and channels, that are shown if not all are asked for: those with the least slack.
+/// The number of tasks and of channels that are shown without `--all`: those with the least slack.
 const FEW: usize = 20;
 
-/// Returns the verdict, then tables: of tasks and channels all rows if `all`, else those with the least slack. Styles
-/// are in it; they are stripped where it is printed, if need be.
+/// Returns the verdict, then tables of tasks and channels: all rows if `all`, else those with the
+/// least slack. The text contains styles, which printing strips if need be.
 pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
@@ -81,7 +81,7 @@ fn verdict(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> String 
     }
 }
 
-/// What each stream became, with the arithmetic.
+/// Writes the derivation of each stream, with the arithmetic.
 fn derivations(page: &mut String, mappings: &[Mapping]) {
     for mapping in mappings {
         let _ = writeln!(page, "stream \"{}\"", mapping.stream);
@@ -98,7 +98,7 @@ pub(super) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Numbers to the right.
+/// Aligns columns of numbers to the right.
 pub(super) fn align_right(table: &mut Table, columns: impl IntoIterator<Item = usize>) {
     for column in columns {
         if let Some(column) = table.column_mut(column) {
@@ -107,8 +107,8 @@ pub(super) fn align_right(table: &mut Table, columns: impl IntoIterator<Item = u
     }
 }
 
-/// Returns a table of entries, with a line below it that says which of them are in it if not all are: those with the
-/// least slack, the least first. Without a bound an entry has none.
+/// Returns a table of entries in ascending order of slack. If some are left out, a line below it
+/// says so. An entry without a bound has no slack.
 fn tightest(
     kind: &str,
     header: &[&str],
@@ -132,9 +132,9 @@ fn tightest(
     Some(if count > few { format!("{table}{rest}") } else { table.to_string() })
 }
 
-/// Nanoseconds from `bound` to `asked`, negative if it is beyond.
+/// Returns the nanoseconds from `bound` to `asked`, negative if `bound` is the later.
 fn slack_ns(bound: Duration, asked: Duration) -> i64 {
-    // Times are at most some years.
+    // Times are at most a few years, so they fit.
     let [bound, asked] = [bound, asked].map(|time| time.as_nanos().cast_signed());
     asked.saturating_sub(bound)
 }
@@ -170,7 +170,7 @@ fn granted_channels(grant: &Grant, few: usize) -> Option<String> {
     tightest("channel", &header, rows.collect(), few)
 }
 
-/// What is known of the entries of a contract that was refused.
+/// Returns what is known of the entries of a refused contract.
 fn bounds(
     (kind, bound, asked): (&str, &str, &str),
     entries: &[EntryBound],
@@ -192,7 +192,7 @@ fn slack(entry: &EntryBound) -> String {
     }
 }
 
-/// How far each number could go, all others as they are.
+/// Returns how far each number could go while all others stay as they are.
 fn could_grow(growth: &Sensitivity) -> Option<Table> {
     let mut table = table(&["entry", "number", "is", "could be"]);
     for offer in &growth.numbers {
@@ -224,7 +224,7 @@ fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Op
 
 fn test_table(tests: &[TestReport]) -> Option<Table> {
     let mut table = table(&["test", "admits", "because"]);
-    // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
+    // Reasons are sentences, so they are wrapped to fit an ordinary terminal.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
     for test in tests {
         let admits = if test.admits { "yes" } else { "no" };

@@ -1,4 +1,4 @@
-//! The reservations of each CPU as a timetable: what `--explain` says of their cost.
+//! The reservations of each CPU as a timetable, with what it costs, for `--explain`.
 
 use comfy_table::Table;
 use punctual_analysis::Grant;
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::text::{align_right, table};
 
-/// One reservation in the timetable of its CPU, in which it gets X in every window of length Y.
+/// One reservation in the timetable of its CPU, where it gets X in every window of length Y.
 #[derive(Serialize)]
 pub(super) struct Row {
     reservation: String,
     cpu: u16,
-    /// Null: its CPU has no timetable, and `why` says why.
+    /// Null if its CPU has no timetable; `why` gives the reason.
     share: Option<Served>,
     why: Option<String>,
 }
@@ -28,7 +28,7 @@ struct Served {
     above_x_over_y_ppm: u128,
 }
 
-/// A row for each granted reservation, in the order of the contract.
+/// Returns a row for each granted reservation, in the order of the contract.
 pub(super) fn rows(grant: &Grant, host: &HostProfile) -> Vec<Row> {
     let mut rows: Vec<Option<Row>> = grant.reservations.iter().map(|_| None).collect();
     let mut cpus: Vec<u16> = grant.reservations.iter().map(|granted| granted.cpu).collect();
@@ -64,7 +64,7 @@ fn served(share: &Share) -> Served {
     }
 }
 
-/// For a person; none without reservations.
+/// Returns the table for a person, or `None` without reservations.
 pub(super) fn page(rows: &[Row]) -> Option<Table> {
     let header =
         ["in a timetable", "CPU", "gets", "every", "longest gap", "of the CPU, ppm", "above X/Y"];

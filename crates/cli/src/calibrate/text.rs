@@ -1,4 +1,4 @@
-//! The figures for a person.
+//! Renders the figures for a person.
 
 mod receiving;
 mod sending;
@@ -12,7 +12,7 @@ use punctual_model::host::{Calibration, Sampled};
 
 use punctual::calibrate::size;
 
-/// Tables, what could not be measured, and what admission charges.
+/// Returns the tables, the list of what could not be measured, and what admission charges.
 pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
     let mut page = String::new();
     let mut figures = table("operation");

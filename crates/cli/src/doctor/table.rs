@@ -1,4 +1,4 @@
-//! The checks as a table.
+//! Renders the checks as a table.
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
@@ -9,7 +9,8 @@ use punctual::doctor::{Check, State};
 /// Wide enough for two columns of sentences, narrow enough for most terminals.
 const WIDTH: u16 = 110;
 
-/// The state leads each row, coloured; `anstream` drops the colour where no terminal shows it.
+/// Returns the table. Each row begins with the coloured state; `anstream` drops the colour where
+/// the output is no terminal.
 pub(super) fn render(checks: &[Check]) -> String {
     let mut table = Table::new();
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
@@ -24,8 +25,8 @@ pub(super) fn render(checks: &[Check]) -> String {
     lines.join("\n")
 }
 
-/// Colours the word that a row begins with. Later, so that the table counts no invisible
-/// characters.
+/// Colours the first word of a row. This happens after the layout, so that the table does not count
+/// invisible characters.
 fn coloured(line: &str) -> String {
     let states = [State::Ok, State::Warning, State::Cannot, State::Unknown];
     let leading = |state: &State| {

@@ -1,5 +1,5 @@
-//! The folder of results: nothing is overwritten unasked, and each file is whole or not there. Where one
-//! cannot be put in its place, those already placed stay.
+//! The folder of results. Existing files are overwritten only on request, and each file appears
+//! only when complete. If one cannot be put in place, those already placed stay.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::Failure;
 use crate::output::{file_beside, settle};
 
-/// A folder that results will be written into.
+/// A folder for results.
 pub(super) struct Folder {
     path: PathBuf,
     overwrite: bool,
@@ -19,7 +19,7 @@ impl Folder {
         Self { path: path.to_owned(), overwrite }
     }
 
-    /// Refuses what would be lost, before any work is done.
+    /// Returns an error if files would be overwritten, before any work is done.
     pub(super) fn refuse_existing(&self, names: &[String]) -> Result<(), Failure> {
         let shown = self.path.display();
         if self.path.exists() && !self.path.is_dir() {
@@ -28,7 +28,7 @@ impl Folder {
         let existing: Vec<&str> = names
             .iter()
             .map(String::as_str)
-            // A link that leads nowhere is something too.
+            // A symbolic link to nowhere counts as existing.
             .filter(|name| self.path.join(name).symlink_metadata().is_ok())
             .collect();
         if existing.is_empty() || self.overwrite {
@@ -41,7 +41,7 @@ impl Folder {
         )))
     }
 
-    /// Writes all files. Each takes its place only when it is whole.
+    /// Writes all files. Each takes its place only when it is complete.
     pub(super) fn write(&self, files: &[(String, Vec<u8>)]) -> Result<(), Failure> {
         let refuse = |path: &Path, error: &dyn std::fmt::Display| {
             Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))

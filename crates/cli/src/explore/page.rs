@@ -1,11 +1,11 @@
-//! The page of a contract.
+//! Renders the page of a contract.
 
 use punctual_sweep::page::{Page, Section};
 
 use punctual::host::Stamp;
 
-/// The page. `contract` is its file's name, `stamp` the profile it is for, `notes` say what was left out
-/// and why.
+/// Returns the page. `contract` is the name of the contract's file, `stamp` the profile used, and
+/// `notes` say what was left out and why.
 pub(super) fn page(
     contract: &str,
     stamp: &Stamp,

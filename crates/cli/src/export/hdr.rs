@@ -1,6 +1,6 @@
-//! HdrHistogram's interval log, version 2 compressed: a histogram of each subject's wake-up latencies and
-//! one of its response times for every second in which it had any, tagged `NAME:wakeup` and
-//! `NAME:response`. Values are nanoseconds.
+//! Writes HdrHistogram's interval log (version 2, compressed). For every second, each subject has
+//! one histogram of its wake-up latencies and one of its response times if there were any, tagged
+//! `NAME:wakeup` and `NAME:response`. Values are nanoseconds.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,10 +16,10 @@ use super::Stopped;
 use punctual::trace::{self, Entry, State};
 
 const SECOND: u64 = 1_000_000_000;
-/// Longer times count as this long: an hour, as everywhere.
+/// The longest recorded time, one hour as elsewhere; longer times count as this.
 const LONGEST: u64 = 3600 * SECOND;
 
-/// One time: of which second, subject and measure.
+/// One sample: its second, subject, measure and value.
 type Time = (u64, u32, Measure, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
         }
         Ok::<(), Stopped>(())
     })?;
-    // A trace need not be in the order of time across subjects; a log is.
+    // A trace is in order of time only within a subject, but a log is throughout.
     times.sort_unstable();
     write(&times, &subjects, epoch_unix_ns, out)?;
     Ok(state)
@@ -91,7 +91,7 @@ fn write(
     Ok(())
 }
 
-/// What the format takes as one: neither blanks nor commas.
+/// Returns a tag that the format accepts: without blanks and commas.
 fn tag(name: &str, number: u32, measure: Measure) -> String {
     let plain = |c: char| if c == ',' || c.is_whitespace() || c.is_control() { '_' } else { c };
     let name: String = name.chars().map(plain).collect();

@@ -1,5 +1,5 @@
-//! JSON lines: `{"run": …}`, `{"subject": …}`, `{"event": …}`, `{"asked": …}`, `{"late": …}`, `{"lost": …}`,
-//! `{"missing": …}`, `{"end": …}`, in the order of the file.
+//! Writes JSON lines in the order of the file: `{"run": …}`, `{"subject": …}`, `{"event": …}`,
+//! `{"asked": …}`, `{"late": …}`, `{"lost": …}`, `{"missing": …}`, `{"end": …}`.
 
 use std::io::Write;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn late(verdict: &Verdict) -> Value {
 }
 
 fn line(out: &mut impl Write, value: &Value) -> Result<(), Stopped> {
-    // Plain values: what fails is writing.
+    // The values are plain, so only writing can fail.
     serde_json::to_writer(&mut *out, value).map_err(std::io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }

@@ -1,12 +1,14 @@
-//! Trace-event JSON, which the Perfetto viewer and Chrome open. A process is a CPU, or all of those that
-//! are bound to none. Each subject has two tracks: its jobs (a slice for each stretch that one ran, an
-//! instant for each deadline) and its releases, from which a flow leads over the stretches of the job to
-//! its completion. Late jobs are slices of their own from the deadline on, which may overlap, with their
-//! causes as slices within, as long as their shares; what is left of a budget is a counter.
+//! Writes trace-event JSON, which the Perfetto viewer and Chrome open. Each CPU is a process, and
+//! all subjects that are bound to no CPU share one. Each subject has two tracks: one for its jobs
+//! (a slice for each stretch of execution, an instant for each deadline) and one for its releases.
+//! A flow leads from each release over the stretches of the job to its completion. Late jobs are
+//! separate slices that begin at the deadline and may overlap; their causes are slices within, as
+//! long as their shares. The rest of a budget is a counter.
 //!
-//! How a viewer reads it decides the order here: events are sorted by their instants, of equal ones the
-//! first of the file comes first, and a flow takes hold of the slice that is open on its track then. So
-//! it is written behind that slice. Flows are known by numbers, in hexadecimal where they are text.
+//! The viewer's rules dictate the order of output. It sorts events by instant, keeps the order of
+//! the file among equal ones, and attaches a flow to the slice that is open on its track at that
+//! moment, so a flow is written after its slice. Flows have numbers, which are hexadecimal where
+//! they are text.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -25,7 +27,7 @@ use punctual::trace::{self, Entry, State};
 use punctual::why::{OfTrace, of_trace};
 
 pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
-    // Twice over the file: what late jobs are late for is known at its end.
+    // Reads the file twice: the causes of late jobs are known only at its end.
     let of = of_trace(path)?;
     let mut page = Page { out, first: true, subjects: Vec::new(), flows: 0 };
     page.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
@@ -64,20 +66,20 @@ struct Page<'a, W> {
     out: &'a mut W,
     first: bool,
     subjects: Vec<Tracks>,
-    /// Flows so far: the number of the next.
+    /// The number of flows so far, which is the number of the next one.
     flows: u64,
 }
 
-/// What is known of a subject.
+/// The state of a subject while the file is read.
 struct Tracks {
     subject: Subject,
-    /// Since when its job runs.
+    /// The start of the current stretch of its job.
     since: Option<Instant>,
     /// The job that has begun, and its flow.
     flow: Option<(JobId, u64)>,
-    /// The jobs whose deadlines were told: those that are not over.
+    /// Unfinished jobs whose deadlines have been written.
     told: HashSet<JobId>,
-    /// Jobs that have a deadline of their own, until they are over.
+    /// Unfinished jobs that have a deadline of their own.
     granted: HashMap<JobId, Instant>,
 }
 
@@ -109,7 +111,7 @@ impl<W: Write> Page<'_, W> {
         Ok(())
     }
 
-    /// What a job did across a gap is not known, nor are promises if some of them are missing.
+    /// Forgets what jobs did across a gap, and the promises if some of them are missing.
     fn missing(&mut self, has_promises: bool) {
         for tracks in &mut self.subjects {
             (tracks.since, tracks.flow) = (None, None);
@@ -121,7 +123,7 @@ impl<W: Write> Page<'_, W> {
 
     fn event(&mut self, event: &Event) -> Result<(), Stopped> {
         let Event { at, job, release, kind } = *event;
-        // Every number was told of before.
+        // Every number was introduced before.
         let Some(tracks) = self.subjects.get_mut(job.task as usize) else { return Ok(()) };
         let (name, pid) = (tracks.subject.name.clone(), process(&tracks.subject));
         let tid = jobs(job.task);
@@ -177,7 +179,7 @@ impl<W: Write> Page<'_, W> {
         self.write(&step)
     }
 
-    /// From here a job's flow comes.
+    /// Writes a job's release and the start of its flow.
     fn release(&mut self, event: &Event, id: u64, pid: u32) -> Result<(), Stopped> {
         let Event { job, release, .. } = *event;
         let tid = releases(job.task);
@@ -191,7 +193,7 @@ impl<W: Write> Page<'_, W> {
         }))
     }
 
-    /// A time constraint: an instant where it was asked for.
+    /// Writes a time constraint as an instant at the time of the request.
     fn asked(&mut self, asked: &Asked) -> Result<(), Stopped> {
         let Some(tracks) = self.subjects.get_mut(asked.job.task as usize) else { return Ok(()) };
         let pid = process(&tracks.subject);
@@ -208,8 +210,8 @@ impl<W: Write> Page<'_, W> {
         }))
     }
 
-    /// May overlap with the next of its subject: asynchronous. Its causes lie in it one behind the other:
-    /// their shares add up to it.
+    /// Writes a late job as an asynchronous slice, since it may overlap with the next of its
+    /// subject. Its causes lie in it one after the other, because their shares add up to it.
     fn late(&mut self, verdict: &Verdict, of: &OfTrace) -> Result<(), Stopped> {
         let late = verdict.late;
         let subject = of.subjects.get(late.job.task as usize).map(|(subject, _)| subject);
@@ -250,7 +252,7 @@ impl<W: Write> Page<'_, W> {
     }
 }
 
-/// 1 is all that are bound to no CPU.
+/// Returns the process number of a subject; 1 is for all that are bound to no CPU.
 fn process(subject: &Subject) -> u32 {
     subject.cpu.map_or(1, |cpu| u32::from(cpu) + 2)
 }

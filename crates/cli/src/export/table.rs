@@ -1,4 +1,4 @@
-//! CSV: a row for each event, with what is known of its subject.
+//! Writes CSV: a row for each event, with the properties of its subject.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -39,7 +39,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
             },
             Entry::Events(events) => {
                 for event in events {
-                    // Every number was told of before.
+                    // Every number was introduced before.
                     let Some(of) = subjects.get(event.job.task as usize) else { continue };
                     let deadline = of.promise.relative_deadline;
                     let deadline = deadline.map(|by| event.release.saturating_add(by));
@@ -67,7 +67,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
             Entry::Asked(asked) if asked.answer == Answer::Granted => {
                 granted.insert(asked.job, asked.deadline);
             }
-            // What was promised may be among what is missing.
+            // The missing part may have contained promises.
             Entry::Missing(gap) if gap.subjects > 0 => {
                 subjects.iter_mut().for_each(|subject| subject.promise = Promise::default());
             }
@@ -84,7 +84,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     Ok(state)
 }
 
-/// A name that a spreadsheet would take for a formula gets a mark before it.
+/// Returns the name with a mark before it if a spreadsheet would take it for a formula.
 fn plain(name: &str) -> String {
     if name.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         format!("'{name}")

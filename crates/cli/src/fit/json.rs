@@ -1,4 +1,4 @@
-//! What was found, as JSON.
+//! Renders the findings as JSON.
 
 use punctual::fit::{Finding, Fit, Found, OfTrial, Period, Trial};
 use serde::Serialize;
@@ -106,7 +106,7 @@ pub(super) fn of(answer: &Fit) -> String {
         records_lost: answer.records_lost,
         not_told: &answer.missing,
     };
-    // Cannot fail: no map with keys that are not text, no writer.
+    // Cannot fail: all map keys are text, and nothing is written to a device.
     serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
 }
 

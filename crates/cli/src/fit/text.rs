@@ -1,10 +1,10 @@
-//! What was found, for a person.
+//! Renders the findings for a person.
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual::fit::{Finding, Fit, Found, NotPeriodic, OfTrial, Period, Trial, Why};
 use punctual_model::{Duration, Service};
 
-/// The answer; `quantile` is the part of the periods, in percent, that a budget covers.
+/// Returns the answer. `quantile` is the percentage of the periods that a budget covers.
 pub(super) fn of(answer: &Fit, quantile: f64) -> String {
     let mut page = format!("Watched for {}.\n", rough(answer.watched));
     if answer.findings.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn of(answer: &Fit, quantile: f64) -> String {
     page
 }
 
-/// Why a thread is not periodic.
+/// Returns the reason why a thread is not periodic.
 pub(super) fn why(finding: &Finding) -> Option<String> {
     match &finding.found {
         Ok(_) => None,
@@ -187,7 +187,7 @@ fn of_trial(finding: &Finding, tried: &OfTrial) -> String {
     text
 }
 
-/// To three or four digits.
+/// Formats a time with three or four digits.
 fn rough(time: Duration) -> String {
     let nanos = time.as_nanos();
     let mut unit = 1;

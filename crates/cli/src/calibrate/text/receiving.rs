@@ -1,4 +1,4 @@
-//! What receiving costs, for a person: a row for each packet size and framing.
+//! The cost of receiving, for a person: a row for each packet size and framing.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use punctual_model::host::{ArrivalCost, Calibration};
 
 use super::size;
 
-/// One packet alone; what each further one of the most takes, at the median; and the rate that the most
-/// come to.
+/// Returns a table with the cost of a single packet, the median cost of each further packet in the
+/// largest batch, and the rate of that batch.
 pub(super) fn table(calibration: &Calibration) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
@@ -55,7 +55,7 @@ pub(super) fn table(calibration: &Calibration) -> Table {
     table
 }
 
-/// What admission charges, in a line.
+/// Returns in one line what admission charges.
 pub(super) fn charge(calibration: &Calibration) -> String {
     let mut line = String::new();
     // Writing to a string cannot fail.

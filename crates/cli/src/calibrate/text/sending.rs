@@ -1,4 +1,4 @@
-//! What sending costs, for a person: a row for each packet size.
+//! The cost of sending, for a person: a row for each packet size.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use punctual_model::host::{Calibration, MessageCost};
 
 use super::size;
 
-/// Messages of one packet and of the most; what each packet beyond the first takes, at the median, by
-/// itself and in a train; and the rate that trains come to.
+/// Returns a table with the cost of messages of one packet and of the most packets, the median cost
+/// of each packet beyond the first (alone and in a train), and the rate that trains reach.
 pub(super) fn table(calibration: &Calibration) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
@@ -57,7 +57,7 @@ pub(super) fn table(calibration: &Calibration) -> Table {
     table
 }
 
-/// What admission charges, in a line.
+/// Returns in one line what admission charges.
 pub(super) fn charge(calibration: &Calibration) -> String {
     let mut line = String::new();
     // Writing to a string cannot fail.
