@@ -119,7 +119,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let bar = progress(options.length());
     let before = file.as_ref().and_then(ProfileFile::kept);
     let measured = calibrate::measure(&options, before, &|what, spent| {
-        // The terminal is written to at each change, so only changes are set.
+        // Setting a message writes to the terminal, so an equal one is not set.
         if bar.message() != what {
             bar.set_message(what.to_owned());
         }

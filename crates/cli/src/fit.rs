@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Do not watch the program for this long after its start, while it initialises
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     settle: Duration,
-    /// How long after its release a job must be complete [default: the period]
+    /// Jobs must be complete this long after their release [default: the period]
     #[arg(long, value_name = "TIME", value_parser = time)]
     deadline: Option<Duration>,
     /// The budget covers this percentage of the observed periods
