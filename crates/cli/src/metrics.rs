@@ -1,10 +1,11 @@
-//! `punctual metrics`: what a broker has granted and refused, and how late contracted work was, for
-//! Prometheus. `punctual serve --metrics` starts it as a process beside the broker.
+//! `punctual metrics`: exports for Prometheus what a broker has granted and refused, and how late
+//! contracted work was. `punctual serve --metrics` starts it as a process beside the broker.
 //!
-//! - `address`, `http`, `request`: where and how it is asked for. `format`: in which of two formats.
-//! - `source`: where the numbers come from. `tasks`: what watched threads did.
+//! - `address`, `http`, `request`: the listener and its protocol.
+//! - `format`: the two output formats.
+//! - `source`: the source of the numbers. `tasks`: accounts of watched threads.
 //! - `page`: the numbers as text.
-//! - `child`: the process beside a broker.
+//! - `child`: starts the process beside a broker.
 
 pub(crate) mod address;
 pub(crate) mod child;
@@ -47,17 +48,17 @@ Everybody sees their own grants, root and the broker's user those of everybody.
 
 Exit codes: 0 a page was printed, 2 bad usage, 3 no broker answers, or nobody can ask there.";
 
-/// Tells a broker's numbers to Prometheus: prints one page, or answers for them
+/// Exports a broker's numbers to Prometheus: prints one page, or serves pages on an address
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Where the broker listens
+    /// The broker's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     broker: PathBuf,
-    /// Answer there: a loopback address and port, or the path of a Unix socket
+    /// Serve pages at this loopback address and port, or at the path of a Unix socket
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Address>,
-    /// The broker is our parent, and standard input is the socket that listens
+    /// The broker is the parent process, and standard input is the listening socket
     #[arg(long, hide = true, conflicts_with = "listen")]
     of_parent: bool,
 }
@@ -71,7 +72,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
             Failure::cannot_here(format!("{address}: cannot listen: {why}; choose another address"))
         })?,
     };
-    // By these jobs are watched. Beside a broker it is the same user.
+    // Watching jobs needs these. Beside a broker, the account is the broker's.
     let needed = CapabilitySet::BPF | CapabilitySet::PERFMON;
     let account = if args.of_parent { Account::choose() } else { Ok(None) };
     account
@@ -90,7 +91,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 }
 
 fn print_one(args: &Args) -> Outcome {
-    // For its sentence if nobody answers.
+    // Called for its error message if no broker answers.
     punctual_client::Broker::connect_to(&args.broker).map_err(Failure::cannot_here)?;
     let page = Source::new(args.broker.clone(), None).page();
     output::print(&format::Format::Text.of(&page.text()))?;

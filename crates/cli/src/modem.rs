@@ -1,4 +1,5 @@
-//! `punctual modem` and `punctual demo`: run `punctual-modem`, which alone takes libspandsp.
+//! `punctual modem` and `punctual demo`: run `punctual-modem`, the only program that links
+//! libspandsp.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,17 +11,17 @@ use crate::exit::{Failure, Outcome};
 
 const PROGRAM: &str = "punctual-modem";
 
-/// Passes everything on, `--help` too.
+/// Passes all arguments on, even `--help`.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Args {
-    /// Options of punctual-modem: --help tells them
+    /// Options of punctual-modem, which its --help lists
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-/// Puts `punctual-modem` in the place of this process: the one beside this program, or else the one on
-/// the PATH.
+/// Replaces this process by `punctual-modem`: the one beside this program, or else the one on the
+/// PATH.
 pub(crate) fn main(before: &[&str], args: &Args) -> Outcome {
     let beside = env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
     let beside = beside.filter(|program| program.exists()).map(OsString::from);

@@ -1,4 +1,4 @@
-//! `punctual report`: a trace as one page for a browser.
+//! `punctual report`: renders a trace as one page for a browser.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ Exit codes: 0 shown, also where a promise was broken, which punctual why tells b
 usage, or the file is no trace; 3 the page cannot be written; 4 shown as far as it goes: events were lost, \
 the file is damaged, or it has no end.";
 
-/// Shows a trace as one page: timeline, late jobs with causes, histograms, budgets, contract
+/// Renders a trace as one page: timeline, late jobs with causes, histograms, budgets, contract
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -39,10 +39,11 @@ pub(crate) struct Args {
     /// The page's file; "-" is standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
-    /// Replace a page that is there from before
+    /// Replace an existing page
     #[arg(long)]
     force: bool,
-    /// Print the tables as JSON, times in nanoseconds; a page is written only if -o names its file
+    /// Print the tables as JSON, with times in nanoseconds; a page is written only if -o names its
+    /// file
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -76,11 +77,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(if report.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
 }
 
-/// Reads a trace as far as it goes. Standard error says what is missing.
+/// Reads a trace as far as possible, and reports missing parts on standard error.
 pub(crate) fn read(trace: &Path) -> Result<Report, Failure> {
     let shown = trace.display();
     let report = Report::read(trace).map_err(|error| match error {
-        // A damage is worded as one of the file itself.
+        // Damage is worded as a statement about the file itself.
         ReadError::NoTrace(damage) => Failure::bad_input(format!("{shown}: {damage}")),
         ReadError::Io(error) => Failure::bad_input(format!("{shown}: cannot be read: {error}")),
     })?;
@@ -90,7 +91,7 @@ pub(crate) fn read(trace: &Path) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Returns the file's name alone: where it lies is nobody's business.
+/// Returns the file's name alone, since its folder is private.
 pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
@@ -107,7 +108,7 @@ fn page_of(args: &Args, page: &Path) -> Result<NewFile, Failure> {
     NewFile::beside(page, args.force)
 }
 
-/// Writes the page, which takes its place when it is whole.
+/// Writes the page, which takes its place when it is complete.
 pub(crate) fn write(mut file: NewFile, page: &str) -> Result<(), Failure> {
     file.write_all(page.as_bytes()).map_err(|error| file.refuse(&error))?;
     file.place()

@@ -1,7 +1,8 @@
-//! `punctual run`: unmodified programs under CPU reservations, one by hand or those of a contract.
+//! `punctual run`: runs unmodified programs under CPU reservations, given by options or by a
+//! contract.
 //!
-//! [`punctual::run`] runs them; here is what can be typed, what is said meanwhile ([`notices`]) and at the end
-//! ([`text`]).
+//! [`punctual::run`] does the work. This module parses the options; [`notices`] prints messages
+//! while programs run, and [`text`] the results at the end.
 
 mod notices;
 mod text;
@@ -25,7 +26,8 @@ use crate::host_profile::ProfileArgs;
 use crate::output;
 use crate::trace_file::TraceArgs;
 
-/// The shells' codes for what cannot be executed (POSIX, Shell Command Language, 2.8.2).
+/// The shells' exit codes for commands that cannot be executed (POSIX, Shell Command Language,
+/// 2.8.2).
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -58,7 +60,7 @@ Exit codes: the program's own, 128 + the signal if one killed it, 126 if it cann
 order of the contract. Before anything starts: 1 refused, 2 bad usage or bad contract, 3 this host \
 cannot.";
 
-/// Runs programs under CPU reservations and says at the end what they used of them.
+/// Runs programs under CPU reservations, and reports at the end what they used.
 #[derive(clap::Args)]
 #[command(after_help = HELP, override_usage = "\
 punctual run --reserve <BUDGET/PERIOD> [OPTIONS] -- <COMMAND>...
@@ -67,47 +69,51 @@ punctual run --reserve <BUDGET/PERIOD> [OPTIONS] -- <COMMAND>...
 pub(crate) struct Args {
     /// The contract whose programs are started, a TOML file; "-" reads standard input.
     contract: Option<PathBuf>,
-    /// Processor time and how often it comes back, such as 2ms/8ms.
+    /// The processor time and the period in which the program gets it, such as 2ms/8ms.
     #[arg(long, value_name = "BUDGET/PERIOD")]
     reserve: Option<Reservation>,
-    /// Outside its budget the program gets what an ordinary one gets [default with a timetable].
+    /// Let the program run as an ordinary one when its budget is used up [default with a
+    /// timetable].
     #[arg(long, conflicts_with = "hard", requires = "reserve")]
     soft: bool,
-    /// The budget is all that the program gets.
+    /// Stop the program when its budget is used up, until the next period.
     #[arg(long, requires = "reserve")]
     hard: bool,
-    /// What executes the reservation: a timetable, for the whole program, or the kernel's
-    /// SCHED_DEADLINE, for its first thread.
+    /// The mechanism that enforces the reservation: a timetable, for the whole program, or the
+    /// kernel's SCHED_DEADLINE, for its first thread.
     #[arg(long, value_enum, default_value_t, requires = "reserve")]
     backend: Wanted,
-    /// The one CPU the program runs on.
+    /// The CPU on which the program runs.
     #[arg(long, value_name = "N", requires = "reserve")]
     cpu: Option<usize>,
-    /// A channel for the program's datagrams to dest, or else to where it sends first. Also max=BYTES,
-    /// min=BYTES, burst=N or credits=high|medium|low, too_early=wait|lose, dest=HOST:PORT.
+    /// Give the program's datagrams a channel to dest, or else to the address it first sends to.
+    /// Also max=BYTES, min=BYTES, burst=N or credits=high|medium|low, too_early=wait|lose,
+    /// dest=HOST:PORT.
     #[arg(long, value_name = "RATE,delay=TIME", conflicts_with_all = ["contract", "no_broker"])]
     channel: Option<Compact>,
-    /// Keep the CPUs from halting while the programs run: a thread under SCHED_IDLE spins on each that a
-    /// reservation is on, or on all where that is not known. It costs their whole time.
+    /// Keep CPUs from halting while the programs run, with a thread under SCHED_IDLE that spins on
+    /// each CPU of a reservation, or on all CPUs where those are not known. This uses all idle time
+    /// of these CPUs.
     #[arg(long)]
     awake: bool,
-    /// Where the broker listens that is asked for channels, and where we have no privilege.
+    /// The socket of the broker, which grants channels, and reservations where we have no
+    /// privilege.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     broker: PathBuf,
-    /// Ask no broker: by our own right or not at all.
+    /// Do not use a broker: reserve with our own privilege or fail.
     #[arg(long, conflicts_with = "broker")]
     no_broker: bool,
     /// Start only these commands of the contract.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', requires = "contract")]
     only: Vec<String>,
-    /// Admit the contract and show what would be started.
+    /// Admit the contract and show what would be started, without starting it.
     #[arg(long, requires = "contract")]
     dry_run: bool,
-    /// Write what was used as one line of JSON on standard error; with --dry-run, the plan on standard
-    /// output.
+    /// Print the use as one line of JSON on standard error; with --dry-run, print the plan on
+    /// standard output.
     #[arg(long)]
     json: bool,
-    /// Say neither why this back end nor what was used.
+    /// Print neither the reason for the choice of back end nor what was used.
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
     #[command(flatten)]
@@ -119,19 +125,19 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// How things are said while programs run.
+/// The form of messages while programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Text,
     Json,
-    /// Only what must not pass in silence.
+    /// Only messages that the user must see.
     Quiet,
 }
 
-/// What is to execute a reservation.
+/// The requested mechanism for a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Wanted {
-    /// A timetable; SCHED_DEADLINE where none can be followed and nothing asks for one.
+    /// A timetable; SCHED_DEADLINE if no timetable can be followed and no option requires one.
     #[default]
     Auto,
     /// SCHED_DEADLINE.
@@ -228,12 +234,12 @@ fn one(args: &Args, program: Program) -> Outcome {
     Ok(Exit::OfProgram(ended.code()))
 }
 
-/// What became of one program, and what was done for it besides.
+/// The result of one program, and the CPUs that were kept awake for it.
 #[derive(Serialize)]
 struct One<'a> {
     #[serde(flatten)]
     ran: &'a Ran,
-    /// Empty: it was not asked for.
+    /// Empty if it was not requested.
     awake_cpus: &'a [usize],
 }
 
@@ -250,7 +256,7 @@ fn contract(args: &Args, file: &Path) -> Outcome {
             Ok(plan) => plan,
             Err(error) => return not_run(error),
         };
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         let json = || serde_json::to_string_pretty(&plan).unwrap_or_default();
         let page = if args.json { json() } else { text::plan(&plan) };
         output::print(&(page + "\n"))?;
@@ -273,7 +279,7 @@ fn report(args: &Args, ended: &Ended) {
     ended.commands.iter().for_each(say_broken);
 }
 
-/// Says that a promise was broken, if it was.
+/// Reports a broken promise, if there is one.
 fn say_broken(ran: &Ran) {
     if let Some(broken) = ran.used.reserved.as_ref().and_then(text::broken) {
         let name = ran.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
@@ -281,7 +287,7 @@ fn say_broken(ran: &Ran) {
     }
 }
 
-/// Says why the programs of a contract could not be prepared.
+/// Reports why the programs of a contract could not be prepared.
 fn not_prepared(args: &Args, file: &Path, error: Error) -> Outcome {
     let file = file.display();
     match error {
@@ -302,7 +308,8 @@ fn not_prepared(args: &Args, file: &Path, error: Error) -> Outcome {
     }
 }
 
-/// Says why programs were not run. One that cannot be executed has the shells' codes.
+/// Reports why programs were not run. A program that cannot be executed gives the shells' exit
+/// codes.
 fn not_run(error: Error) -> Outcome {
     let Error::NotStarted { why: NotStarted::Program { error: why, .. }, .. } = &error else {
         return Err(error.into());
@@ -313,11 +320,11 @@ fn not_run(error: Error) -> Outcome {
 }
 
 fn line(value: &impl Serialize) -> String {
-    // Cannot fail: no map with keys that are not text, no writer.
+    // Cannot fail: all map keys are text, and nothing is written to a device.
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Says something on standard error. The programs' own fate counts even where nobody listens.
+/// Prints a line on standard error. Errors are ignored, since only the programs' results count.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

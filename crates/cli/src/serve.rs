@@ -1,4 +1,4 @@
-//! `punctual serve`: the broker, which gives ordinary users guarantees.
+//! `punctual serve`: runs the broker, which gives ordinary users guarantees.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -43,20 +43,20 @@ Logs go to standard error; RUST_LOG=debug says more.
 
 Exit codes: 0 ended by a signal, 2 bad usage or bad configuration, 3 this host cannot.";
 
-/// Runs the broker: grants ordinary users what fits beside everything granted on this host.
+/// Runs the broker, which grants ordinary users what fits beside everything granted on this host.
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Who may have how much [default: /etc/punctual/broker.toml, if it is there].
+    /// The limits for each user [default: /etc/punctual/broker.toml, if it exists].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where clients connect, unless the service manager passes a socket.
+    /// The socket for clients, unless the service manager passes one.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
     /// The folder of the ledger. It should be in memory: nothing in it outlives a boot.
     #[arg(long, value_name = "FOLDER", default_value = STATE)]
     state: PathBuf,
-    /// Answer for metrics there: a loopback address and port, or the path of a Unix socket.
+    /// Serve metrics at this loopback address and port, or at the path of a Unix socket.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<Address>,
     #[command(flatten)]
@@ -66,10 +66,10 @@ pub(crate) struct Args {
     /// Write logs as lines of JSON.
     #[arg(long)]
     json: bool,
-    /// Only look whether the configuration is right.
+    /// Only check the configuration.
     #[arg(long)]
     check: bool,
-    /// A part of a broker, started by it.
+    /// Run as this part of a broker, which started us.
     #[arg(long, hide = true, value_parser = part_of_name)]
     part: Option<Part>,
 }
@@ -78,9 +78,9 @@ fn part_of_name(name: &str) -> Result<Part, String> {
     Part::of_name(name).ok_or_else(|| "no part of a broker has this name".into())
 }
 
-/// This program again, as a part of the broker, with the same logs.
+/// Returns the command that runs this program again as a part of the broker, with the same logs.
 fn again(part: Part) -> Command {
-    // Also where the file was replaced meanwhile by a later version, it is this one that runs.
+    // Runs this version, even if the file has been replaced by a later one.
     let mut command = Command::new("/proc/self/exe");
     command.args(["serve", "--part", part.name()]);
     if std::env::args_os().any(|argument| argument == "--json") {
@@ -119,7 +119,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         measured: Some(measured),
         part: again,
     };
-    // Before the broker gives up what it takes to watch jobs.
+    // Done before the broker gives up the privileges that watching jobs needs.
     let metrics = args.metrics.as_ref().map(|at| child::start(at, &args.socket)).transpose()?;
     let trace = args.trace.of_live_run("")?.map(|to| Box::new(Traced(Some(to))) as Box<_>);
     let served = Server::open_traced(options, trace).and_then(|server| {
@@ -137,7 +137,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
 }
 
-/// What the broker tells of its channels goes into a file, until that cannot be written.
+/// Records the broker's channel events in a file, until a write fails.
 #[derive(Debug)]
 struct Traced(Option<Recorder>);
 

@@ -1,4 +1,4 @@
-//! `punctual simulate`: a contract under its own policy, in virtual time.
+//! `punctual simulate`: runs a contract under its own policy, in virtual time.
 
 mod options;
 mod text;
@@ -19,7 +19,7 @@ use traces::Traces;
 
 pub(crate) use options::Args;
 
-/// A result, and what the file says beyond the contract.
+/// A result, and notes on parts of the file that the contract does not cover.
 #[derive(Serialize)]
 struct Page<'a, T> {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ struct Page<'a, T> {
 
 impl<T: Serialize> Page<'_, T> {
     fn to_json(&self) -> String {
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
@@ -73,7 +73,8 @@ fn witness(args: &Args, declared: &Declared, chosen: &Chosen) -> Outcome {
     Ok(if found.witness.is_some() { Exit::Refused } else { Exit::Kept })
 }
 
-/// Says where to look further if the contract is refused and yet nothing was late: that alone does not show why.
+/// Suggests a search for a late schedule if the contract is refused but no job was late, since then
+/// the run does not show the reason.
 fn hint(args: &Args, contract: &Contract, report: &Report) -> Option<String> {
     let searchable = contract.channels.is_empty() && contract.receiving.is_empty();
     let searchable = searchable && contract.streams.is_empty() && contract.cpus == 1;

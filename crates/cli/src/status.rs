@@ -1,4 +1,4 @@
-//! `punctual status`: what the broker has granted, to whom, what came of it, and what it refused.
+//! `punctual status`: shows the broker's grants, their users and use, and its refusals.
 
 mod channels;
 
@@ -24,14 +24,14 @@ Of each channel: what was promised, and the delays measured since its queue was 
 
 Exit codes: 0 the broker answered, 2 bad usage, 3 no broker answers.";
 
-/// Says what the broker has granted and refused: one's own, and to root everything.
+/// Shows what the broker has granted and refused to you, or to all users if you are root.
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Where the broker listens.
+    /// The broker's socket.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
-    /// Write it as JSON.
+    /// Print the status as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(Exit::Kept)
 }
 
-/// As JSON.
+/// The status as JSON.
 #[derive(serde::Serialize)]
 struct All {
     #[serde(flatten)]

@@ -1,7 +1,8 @@
-//! `punctual verify`: runs what a contract declares, and says of each promise whether it was kept.
+//! `punctual verify`: runs what a contract declares, and reports for each promise whether it was
+//! kept.
 //!
-//! [`punctual::verify`] does it; here is what can be typed, and two of the three ways to tell the result ([`text`],
-//! [`junit`]; the third is the result's own JSON).
+//! [`punctual::verify`] does the work. This module parses the options and renders the result in two
+//! of its three forms ([`text`], [`junit`]; the third is the result's own JSON).
 
 mod junit;
 mod text;
@@ -41,25 +42,25 @@ It takes CAP_BPF and CAP_PERFMON, and what punctual run takes: run it as root.
 Exit codes: 0 no promise was broken, 1 one was or the contract is refused, 2 bad usage or bad contract, \
 3 this host cannot.";
 
-/// Runs a contract and says of each promise whether it was kept
+/// Runs a contract and reports for each promise whether it was kept
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The contract, a TOML file
     contract: PathBuf,
-    /// Run for so long; less if all programs end before and nothing else runs
+    /// Run for this long, or until all programs have ended if nothing else runs
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = time)]
     length: Duration,
-    /// Run the commands of the contract, and nothing in the place of code that is not there
+    /// Run only the commands of the contract, with no substitutes for missing code
     #[arg(long)]
     only_programs: bool,
-    /// Where the broker listens that is asked for channels, and where we have no privilege
+    /// The socket of the broker, which grants channels, and reservations where we have no privilege
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     broker: PathBuf,
     /// Also write the verdicts as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// The verdicts as JSON
+    /// Print the verdicts as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -71,7 +72,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, text, .. } = contract_file::read(&args.contract)?;
     let host = args.profile.choose()?.host;
-    // Opened before minutes of a run.
+    // Opened before a run of minutes.
     let junit = args.junit.as_deref().map(junit::File::beside).transpose()?;
     let run_by = std::env::current_exe().map_err(|why| {
         Failure::cannot_here(format!("punctual run cannot be started for the commands: {why}"))
@@ -84,12 +85,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     let trace = || args.trace.of_live_run(&text);
     let report = verify(&args.contract, &contract, &host, &options, trace)?;
-    // Before anything is printed: a closed terminal must not lose it.
+    // Written before anything is printed, so that a closed terminal cannot lose it.
     if let Some(junit) = junit {
         junit.write(&report)?;
     }
     output::print(&if args.json {
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
     } else {
         text::of(&report)

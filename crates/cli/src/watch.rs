@@ -1,4 +1,4 @@
-//! `punctual watch`: what is granted and watched, live, in a terminal.
+//! `punctual watch`: shows what is granted and watched, live in a terminal.
 //!
 //! ```text
 //! gather    the broker's words and the kernel's records  ──▶  picture
@@ -64,28 +64,28 @@ punctual watch [OPTIONS]
        punctual watch [OPTIONS] --pid <PID>
        punctual watch [OPTIONS] -- <COMMAND>...")]
 pub(crate) struct Args {
-    /// Where the broker listens
+    /// The broker's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
-    /// A process that runs, with what it starts
+    /// Watch this running process, with the processes it starts
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
-    /// A job of a watched thread is to be complete so long after its release
+    /// Jobs of watched threads must be complete this long after their release
     #[arg(long, value_name = "TIME", value_parser = time)]
     deadline: Option<Duration>,
-    /// A job works no longer than this; more is its own fault [default: its deadline]
+    /// Jobs execute for at most this long; excess is their own fault [default: the deadline]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "deadline")]
     work: Option<Duration>,
-    /// So long at most [default: until q; with --once 1.5s]
+    /// Watch for at most this long [default: until q; with --once 1.5s]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     length: Option<Duration>,
-    /// Without colours, as with NO_COLOR
+    /// Do not use colours, as with NO_COLOR
     #[arg(long)]
     no_color: bool,
-    /// Print one frame as text and end
+    /// Print one frame as text and exit
     #[arg(long)]
     once: bool,
-    /// Columns and rows of that frame
+    /// The columns and rows of that frame
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "80x24", value_parser = size, requires = "once")]
     size: (u16, u16),
     /// The program and its arguments
@@ -93,7 +93,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// So often the kernel's records are taken, and everything else is looked at.
+/// The period at which the kernel's records are collected and the state is updated.
 const TURN: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -110,7 +110,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     let root = args.pid.or(program.as_ref().map(Program::id));
     if root.is_none() {
-        // Nothing else is watched: without a broker there is nothing to show.
+        // Without a process to watch and without a broker there is nothing to show.
         Broker::connect_to(&args.socket).map_err(Failure::cannot_here)?;
     }
     let wcet = args.work.map(Duration::as_full_service);
@@ -121,7 +121,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         return print_one(asked, program, args.length.unwrap_or(ONCE), args.size);
     }
     let until = args.length.map(|length| clock::now() + length);
-    // The program ends with the view, not before.
+    // The program must end after the view, not before it.
     let shown = live::watch(asked, until, look);
     drop(program);
     shown
@@ -141,7 +141,7 @@ fn print_one(
         clock::sleep(TURN.min(length));
         gatherer.turn();
         let now = clock::now();
-        // Of a program that has ended the last picture is of when it ran.
+        // For a program that has ended, the last picture shows the time when it ran.
         let has_ended = program.as_mut().is_some_and(|program| program.has_ended().is_some());
         let is_over = now >= until;
         if !has_ended && (is_over || now >= next_look) {
@@ -158,7 +158,7 @@ fn print_one(
     Ok(Exit::Kept)
 }
 
-/// `80x24`.
+/// Parses a size such as `80x24`.
 fn size(text: &str) -> Result<(u16, u16), String> {
     let sizes = text.split_once('x').and_then(|(columns, rows)| {
         let in_range =

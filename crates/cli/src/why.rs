@@ -1,4 +1,4 @@
-//! `punctual why`: watches a program, and says of each late job what made it late.
+//! `punctual why`: watches a program, and explains why each late job was late.
 
 mod json;
 pub(crate) mod text;
@@ -43,32 +43,32 @@ It takes CAP_BPF and CAP_PERFMON: run it as root.
 Exit codes: 0 no job was late, 1 one was, 2 bad usage, 3 this host cannot, 4 whether one was cannot be \
 judged: something is missing.";
 
-/// Watches a program, or reads a trace, and says why jobs were late
+/// Watches a program, or reads a trace, and explains why jobs were late
 #[derive(clap::Args)]
 #[command(after_help = HELP, override_usage = "\
 punctual why --deadline <TIME> [OPTIONS] -- <COMMAND>...
        punctual why [--worst <N>] [--json] <TRACE>
        punctual why --deadline <TIME> [OPTIONS] --pid <PID>")]
 pub(crate) struct Args {
-    /// A trace file, instead of a program: what it says is judged
+    /// Judge this trace file instead of watching a program
     #[arg(value_name = "TRACE", conflicts_with_all = ["deadline", "work", "length", "pid", "command", "path"])]
     file: Option<PathBuf>,
-    /// A job is to be complete so long after its release
+    /// Jobs must be complete this long after their release
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present = "file")]
     deadline: Option<Duration>,
-    /// A job works no longer than this; more is its own fault [default: its deadline]
+    /// Jobs execute for at most this long; excess is their own fault [default: the deadline]
     #[arg(long, value_name = "TIME", value_parser = time)]
     work: Option<Duration>,
-    /// So long at most [default: until the program ends]
+    /// Watch for at most this long [default: until the program ends]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     length: Option<Duration>,
-    /// A process that runs, with what it starts
+    /// Watch this running process, with the processes it starts
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
-    /// So many late jobs are told one by one, the latest first
+    /// The number of late jobs to describe one by one, the latest first
     #[arg(long, value_name = "N", default_value_t = 5)]
     worst: usize,
-    /// A line of JSON for each late job as it is found, and one for all at the end
+    /// Print a line of JSON for each late job as it is found, and a summary at the end
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(exit(ended.subjects.iter().map(|(_, judged)| judged.verdict)))
 }
 
-/// What is watched, by what was typed.
+/// Returns the target that the arguments select.
 pub(crate) fn target(pid: Option<u32>, command: &[OsString]) -> Result<Target, Failure> {
     match (pid, command) {
         (Some(pid), _) => Ok(Target::Process(pid)),
@@ -129,14 +129,14 @@ fn of_a_trace(args: &Args, path: &Path) -> Outcome {
     let of = why::of_trace(path)?;
     output::print(&if args.json { json::of_trace(&of) } else { text::of_trace(args.worst, &of) })?;
     Ok(match exit(of.subjects.iter().map(|(_, judged)| judged.verdict)) {
-        // What is missing may be a promise, or a job.
+        // The missing part may contain a promise or a job.
         Exit::Kept if !of.state.is_whole() => Exit::NotJudgeable,
         exit => exit,
     })
 }
 
-/// Returns 1 for a broken promise, else 4 for one that cannot be judged. Who was promised nothing, or
-/// released no job, breaks no promise.
+/// Returns 1 for a broken promise, else 4 for one that cannot be judged. A subject without a
+/// promise or without a job breaks none.
 fn exit(verdicts: impl Iterator<Item = Verdict>) -> Exit {
     verdicts.fold(Exit::Kept, |so_far, verdict| match (so_far, verdict) {
         (_, Verdict::Broken) => Exit::Refused,

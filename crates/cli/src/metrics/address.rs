@@ -1,4 +1,4 @@
-//! Where metrics are asked for: a port of this host alone, or a Unix socket.
+//! The address for metrics: a port on this host only, or a Unix socket.
 
 use std::fs;
 use std::io;
@@ -11,22 +11,22 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A loopback address and a port.
     Port(SocketAddr),
-    /// A path; who may open it may ask.
+    /// The path of a Unix socket; its permissions decide which clients may connect.
     Path(PathBuf),
 }
 
-/// Why metrics cannot be asked for there.
+/// The reason why an address is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum AddressError {
-    /// Neither of the two.
+    /// The text is neither of the two.
     #[error("it is no address and port, such as 127.0.0.1:9464, and no path that begins with /")]
     Neither,
-    /// Everybody could ask.
+    /// Any host on the network could connect.
     #[error(
         "{0} is not a loopback address: metrics name users and programs, and are not encrypted; \
          listen on 127.0.0.1 or [::1], with a proxy before it that asks who wants to know"
@@ -60,14 +60,15 @@ impl std::fmt::Display for Address {
 }
 
 impl Address {
-    /// Listens there.
+    /// Binds and listens.
     pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
         match self {
             Self::Port(port) => Ok(TcpListener::bind(port)?.into()),
             Self::Path(path) => {
                 remove_remnant(path);
                 let listener = UnixListener::bind(path)?;
-                // The owner and the group: whoever collects metrics is put into that.
+                // The owner and the group may connect: a collector of metrics is put into that
+                // group.
                 fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
                 Ok(listener.into())
             }
@@ -75,12 +76,13 @@ impl Address {
     }
 }
 
-/// A socket of somebody who was killed: nobody accepts there. Whatever else is at the path stays.
+/// Removes a socket at which no process accepts any more, such as that of a killed process. Any
+/// other file at the path stays.
 fn remove_remnant(path: &Path) {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|one| one.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     if is_socket && UnixStream::connect(path).is_err_and(refused) {
-        // If it cannot be removed, bind(2) says so.
+        // If it cannot be removed, bind(2) reports an error.
         let _ = fs::remove_file(path);
     }
 }

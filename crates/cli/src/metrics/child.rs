@@ -1,7 +1,7 @@
-//! The process that answers for a broker's metrics.
+//! Starts the process that serves a broker's metrics.
 //!
-//! A process of its own: what strangers may talk to has none of the broker's privileges, and a scraper
-//! that is slow or hostile takes none of its time.
+//! It is a separate process so that the program that talks to strangers has none of the broker's
+//! privileges, and a slow or hostile scraper takes none of the broker's time.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use punctual_linux::process::die_with_parent;
 use super::address::Address;
 use crate::exit::Failure;
 
-/// Listens at `address` and starts it. It dies with us.
+/// Listens at `address` and starts the process, which dies with this one.
 pub(crate) fn start(address: &Address, socket: &Path) -> Result<Child, Failure> {
     let listener = address.listen().map_err(|why| {
         Failure::cannot_here(format!(
@@ -27,8 +27,8 @@ pub(crate) fn start(address: &Address, socket: &Path) -> Result<Child, Failure> 
     command.spawn().map_err(failed)
 }
 
-/// Says so if it ends: the broker goes on without it. Call it when the broker has given up its
-/// privileges, for the thread that waits has what its maker has.
+/// Logs an error if the process ends; the broker goes on without it. Call this after the broker has
+/// given up its privileges, because the waiting thread inherits those of its creator.
 pub(crate) fn tell_its_end(mut child: Child) {
     let waits = thread::Builder::new().name("metrics-end".into()).spawn(move || {
         let how = child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());

@@ -1,10 +1,10 @@
-//! The two formats of a page: OpenMetrics 1.0, and Prometheus's own before it (0.0.4) for whoever does
-//! not ask for that.
+//! The two formats of a page: OpenMetrics 1.0, and Prometheus's older format (0.0.4) for clients
+//! that do not ask for OpenMetrics.
 //!
-//! They differ in what a counter's family is called (with or without `_total`), and in that the older
-//! one has neither units nor an end.
+//! They differ in the name of a counter's family (without or with `_total`), and the older one has
+//! neither units nor an end mark.
 
-/// How a page is written.
+/// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
@@ -14,7 +14,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// From an Accept field: OpenMetrics if it is named and not refused.
+    /// Chooses by an Accept field: OpenMetrics if it is named and not refused.
     pub(super) fn accepted(accept: &str) -> Self {
         let named = accept.split(',').any(|one| {
             let mut parts = one.split(';').map(str::trim);
@@ -28,7 +28,7 @@ impl Format {
         if named { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// As HTTP calls it.
+    /// Returns the format's name in HTTP.
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    /// A page of OpenMetrics in this format.
+    /// Converts a page of OpenMetrics to this format.
     pub(super) fn of(self, page: &str) -> String {
         match self {
             Self::OpenMetrics => page.to_owned(),

@@ -1,8 +1,8 @@
-//! As much of HTTP/1.1 as a scraper needs (RFC 9112), and no more: one GET a connection.
+//! Implements as much of HTTP/1.1 as a scraper needs (RFC 9112), and no more: one GET a connection.
 //!
-//! Whoever asks is not trusted. A request has at most [`MOST_BYTES`](super::request::MOST_BYTES) and
-//! [`TO_ASK`] to come, an answer [`TO_READ`] to be taken, and [`MOST`] connections are served at a time;
-//! more are told to come again.
+//! Clients are not trusted. A request may have at most [`MOST_BYTES`](super::request::MOST_BYTES)
+//! and take [`TO_ASK`] to arrive; an answer may take [`TO_READ`] to be read. At most [`MOST`]
+//! connections are served at a time, and further ones are answered with status 503.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,16 +20,16 @@ use rustix::net::{AddressFamily, sockopt::socket_domain};
 use super::format::Format;
 use super::request::Head;
 
-/// Connections at a time.
+/// The most connections at a time.
 const MOST: usize = 8;
-/// A request has come by then.
+/// The time within which a request must have arrived.
 const TO_ASK: Duration = Duration::from_secs(2);
-/// And its answer is taken by then.
+/// The time within which its answer must have been read.
 const TO_READ: Duration = Duration::from_secs(5);
-/// After a failed accept(2), such as for want of descriptors.
+/// The pause after a failed accept(2), for instance for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes what is answered.
+/// Renders the page in a format.
 pub(super) type Page = dyn Fn(Format) -> String + Send + Sync;
 
 /// A connection of either kind.
@@ -49,10 +49,10 @@ impl Stream for UnixStream {
     }
 }
 
-/// Answers until the process ends.
+/// Answers requests until the process ends.
 ///
 /// # Errors
-/// The descriptor is no socket that listens.
+/// Returns an error if the descriptor is not a listening socket.
 pub(super) fn serve(listener: OwnedFd, page: Arc<Page>) -> io::Result<std::convert::Infallible> {
     let accept: Box<dyn Fn() -> io::Result<Box<dyn Stream>>> =
         if socket_domain(&listener)? == AddressFamily::UNIX {
@@ -68,23 +68,23 @@ pub(super) fn serve(listener: OwnedFd, page: Arc<Page>) -> io::Result<std::conve
             clock::sleep(PAUSE);
             continue;
         };
-        // Only this thread adds: what is read cannot have grown meanwhile.
+        // Only this thread adds, so the count cannot have grown since it was read.
         if busy.load(Ordering::Acquire) >= MOST {
             turn_away(&mut *stream);
             continue;
         }
         busy.fetch_add(1, Ordering::AcqRel);
         let (page, done) = (Arc::clone(&page), Done(Arc::clone(&busy)));
-        // Without a thread the connection is closed, and asked again.
+        // Without a thread the connection is closed, and the client connects again.
         let _ = thread::Builder::new().name("scrape".into()).spawn(move || {
             let _done = done;
-            // A client that went away needs no answer.
+            // A client that has gone away needs no answer.
             let _ = answer(&mut *stream, &*page);
         });
     }
 }
 
-/// A place is free again, however its connection ended.
+/// Frees a place when dropped, however its connection ended.
 struct Done(Arc<AtomicUsize>);
 
 impl Drop for Done {
@@ -93,10 +93,11 @@ impl Drop for Done {
     }
 }
 
-/// It fits the socket's buffer: nobody waits for it to be taken.
+/// Answers with status 503. The answer fits the socket's buffer, so this does not wait for the
+/// client.
 fn turn_away(stream: &mut dyn Stream) {
     let _ = stream.wait_at_most(Time::from_millis(1));
-    // What is left unread at the close would take the answer with it.
+    // Input left unread at the close would discard the answer.
     let _ = stream.read(&mut [0; 1024]);
     let _ =
         stream.write_all(&response("503 Service Unavailable", "text/plain", "too many ask", true));
@@ -114,7 +115,7 @@ fn answer(stream: &mut dyn Stream, page: &Page) -> io::Result<()> {
     write(stream, &said, clock::now() + TO_READ)
 }
 
-/// Reads the head of a request, and no body.
+/// Reads the head of a request, but no body.
 fn read(stream: &mut dyn Stream, until: Instant) -> io::Result<Head> {
     let mut head = Head::default();
     let mut part = [0; 1024];
@@ -140,7 +141,8 @@ fn write(stream: &mut dyn Stream, mut bytes: &[u8], until: Instant) -> io::Resul
     stream.flush()
 }
 
-/// What is left of the time; drop by drop it does not get more.
+/// Returns the time left. The limit is for the whole transfer, so sending in small pieces gains
+/// none.
 fn left(until: Instant) -> io::Result<Time> {
     let left = until.saturating_since(clock::now());
     if left.is_zero() {

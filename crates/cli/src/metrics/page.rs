@@ -1,7 +1,7 @@
-//! One page of metrics, as OpenMetrics.
+//! Renders one page of metrics as OpenMetrics.
 //!
-//! - `families`: writing a family with its rows.
-//! - `channels`: those of channels.
+//! - `families`: writes a family with its rows.
+//! - `channels`: the metrics of channels.
 
 mod channels;
 mod families;
@@ -19,41 +19,41 @@ use punctual_observe::Counts;
 use self::families::Families;
 use super::tasks::{STEPS_US, Tasks};
 
-/// Grants and channels with rows of their own: what a database keeps is bounded whoever asks for
-/// grants.
+/// The most grants and channels with rows of their own, so that clients that ask for many grants
+/// cannot fill the database.
 const MOST_ROWS: usize = 256;
 
-/// Everything that a page tells.
+/// The contents of a page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Page {
-    /// What the broker says; none if it does not answer.
+    /// The broker's status; `None` if the broker does not answer.
     pub(super) broker: Option<(Status, ChannelsStatus)>,
-    /// What the broker itself has used of the CPUs, if that is known.
+    /// The processor time that the broker itself has used, if it is known.
     pub(super) broker_cpu: Option<Service>,
-    /// What watches contracted work; none if this host does not let it.
+    /// The observer of contracted work; `None` if this host does not permit one.
     pub(super) observer: Option<Observer>,
 }
 
-/// What the observer knows.
+/// The observer's numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observer {
-    /// Threads that it watches.
+    /// The number of watched threads.
     pub(super) threads: usize,
-    /// Records of the kernel.
+    /// The counts of kernel records.
     pub(super) counts: Counts,
-    /// What the threads did.
+    /// The accounts of the threads.
     pub(super) tasks: Tasks,
-    /// What it has used of the CPUs itself, with everything else of this process.
+    /// The processor time of this whole process, which includes the observer.
     pub(super) cpu: Service,
 }
 
 impl Page {
-    /// As text.
+    /// Renders the page as text.
     pub(super) fn text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut page = String::new();
-        // Cannot fail: it is written to memory.
+        // Cannot fail, because it writes to memory.
         let _ = text::encode(&mut page, &registry);
         page
     }
@@ -164,7 +164,7 @@ fn observed(to: &mut Families, observer: &Observer) -> fmt::Result {
     to.histograms_of_seconds("punctual_wakeup_latency", help, latencies)
 }
 
-/// All processor time of this process.
+/// Returns all processor time of this process.
 pub(super) fn own_cpu() -> Service {
     super::source::cpu_of("self").unwrap_or(Service::ZERO)
 }

@@ -1,4 +1,4 @@
-//! A request of HTTP/1.1 as its bytes come in, and what it asks for. Pure: the fuzz target `http`
+//! Parses a request of HTTP/1.1 as its bytes arrive. The code is pure, and the fuzz target `http`
 //! compiles this file too.
 
 use super::format::Format;
@@ -9,29 +9,29 @@ pub(super) const MOST_BYTES: usize = 8 << 10;
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// The first bytes of a request, in the pieces in which they come.
+/// The first bytes of a request, in the pieces in which they arrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     bytes: Vec<u8>,
-    /// One past the blank line that ends it.
+    /// The position after the blank line that ends the head.
     end: Option<usize>,
 }
 
-/// What is asked for.
+/// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) format: Format,
-    /// Not with HEAD.
+    /// False for a HEAD request.
     pub(super) body: bool,
 }
 
 impl Head {
-    /// Takes the next piece. Looks at each byte a bounded number of times, however small the pieces are.
+    /// Appends a piece. Looks at each byte a bounded number of times, however small the pieces are.
     pub(super) fn take(&mut self, piece: &[u8]) {
         if self.is_over() {
             return;
         }
-        // The blank line may have begun in the piece before.
+        // The blank line may have begun in the previous piece.
         let from = self.bytes.len().saturating_sub(END.len() - 1);
         let room = MOST_BYTES + 1 - self.bytes.len();
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
@@ -39,19 +39,19 @@ impl Head {
         self.end = found.map(|at| from + at + END.len());
     }
 
-    /// Returns whether nothing more needs to be read: the head is whole, or longer than any is.
+    /// Returns whether nothing more needs to be read: the head is complete or too long.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_some() || self.bytes.len() > MOST_BYTES
     }
 
-    /// Returns what is asked for, or the status that refuses it.
+    /// Returns the request, or the status that refuses it.
     pub(super) fn parse(&self) -> Result<Asked, &'static str> {
         const BAD: &str = "400 Bad Request";
         let Some(end) = self.end.filter(|&end| end <= MOST_BYTES) else {
             let is_long = self.bytes.len() > MOST_BYTES;
             return Err(if is_long { "431 Request Header Fields Too Large" } else { BAD });
         };
-        // A body, which no GET needs, is not looked at.
+        // A body is ignored, because a GET needs none.
         let head = str::from_utf8(&self.bytes[..end - END.len()]).map_err(|_| BAD)?;
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
@@ -123,7 +123,7 @@ mod tests {
         }
         assert!(head.is_over() && head.bytes.len() == MOST_BYTES + 1);
         assert!(head.parse().is_err_and(|said| said.starts_with("431")));
-        // As long as a head may be, and a byte longer.
+        // The longest permitted head, and one that is a byte longer.
         for (bytes, is_read) in [(MOST_BYTES, true), (MOST_BYTES + 1, false)] {
             let start = b"GET /metrics HTTP/1.1\r\nx:";
             let mut request = start.to_vec();

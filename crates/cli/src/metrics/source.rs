@@ -1,4 +1,4 @@
-//! Where a page's numbers come from: the broker's words, /proc, and the observer's account.
+//! Collects a page's numbers from the broker, from /proc and from the observer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::exit::Failure;
 use crate::watch::gather::{ask, promise, thread_of};
 use crate::watch::observed::{Observed, Target, tree};
 
-/// The broker is not asked more often than this, however many scrape.
+/// The shortest time between two queries to the broker, however many clients scrape.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// So often the kernel's records are taken.
+/// The period at which the kernel's records are collected.
 const TURN: Duration = Duration::from_millis(50);
-/// And so often the broker is asked whom to watch.
+/// The period at which the broker is asked for the threads to watch.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What has been asked, and when.
+/// The connection to the broker, and its latest answer with the time of it.
 #[derive(Default)]
 struct Known {
     broker: Option<Broker>,
@@ -34,21 +34,21 @@ struct Known {
 /// Makes pages.
 pub(super) struct Source {
     socket: PathBuf,
-    /// The broker's process, if it is known.
+    /// The broker's process id, if it is known.
     process: Option<u32>,
     known: Mutex<Known>,
-    /// None: this host does not let it, or it has ended.
+    /// `None` if this host does not permit an observer, or it has ended.
     observed: Mutex<Option<page::Observer>>,
 }
 
 impl Source {
-    /// Of the broker that listens there.
+    /// Creates a source for the broker that listens at `socket`.
     pub(super) fn new(socket: PathBuf, process: Option<u32>) -> Self {
         let (known, observed) = Default::default();
         Self { socket, process, known, observed }
     }
 
-    /// What is known at this moment.
+    /// Returns the current numbers.
     pub(super) fn page(&self) -> Page {
         let cpu = self.process.and_then(|process| cpu_of(&process.to_string()));
         let observer = self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -56,9 +56,9 @@ impl Source {
         Page { broker: self.ask(), broker_cpu: cpu, observer }
     }
 
-    /// What the broker says; none if it says nothing.
+    /// Asks the broker, and returns `None` if it does not answer.
     fn ask(&self) -> Option<(Status, ChannelsStatus)> {
-        // Whoever comes meanwhile waits for this answer instead of asking again.
+        // A concurrent caller waits for this answer instead of asking again.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, answer)) = &known.answer
             && clock::now().saturating_since(*at) < SHORTEST
@@ -69,7 +69,7 @@ impl Source {
         if let Err(why) = &answer {
             known.broker = None;
             if !matches!(known.answer, Some((_, None))) {
-                // Once, not with every scrape.
+                // Reported once, not at every scrape.
                 anstream::eprintln!("punctual metrics: {why}");
             }
         }
@@ -78,7 +78,7 @@ impl Source {
         answer
     }
 
-    /// Watches what is granted, in a thread of its own, until the process ends.
+    /// Watches the granted threads in a separate thread until the process ends.
     pub(super) fn watch(self: &Arc<Self>, observed: Observed) -> Result<(), Failure> {
         *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Default::default());
         let this = Arc::clone(self);
@@ -88,7 +88,7 @@ impl Source {
     }
 
     fn watches(&self, mut observed: Observed) {
-        // If it ends, which only a panic does, the page says so.
+        // If this thread ends, which only a panic causes, the page shows it.
         let _down = Down(&self.observed);
         let mut tasks = Tasks::default();
         let mut next_look = clock::now();
@@ -127,7 +127,7 @@ fn targets(grants: &[GrantStatus]) -> Vec<Target> {
     grants.iter().map(of).collect()
 }
 
-/// What each thread is called at this moment: it may have become another program.
+/// Returns the current name of each thread, which may be executing another program by now.
 fn names(grants: &[GrantStatus]) -> BTreeMap<u32, String> {
     let named = |grant| {
         let thread = thread_of(grant);
@@ -136,11 +136,11 @@ fn names(grants: &[GrantStatus]) -> BTreeMap<u32, String> {
     grants.iter().filter_map(named).collect()
 }
 
-/// The processor time of a process with all its threads, those that have ended too
+/// Returns the processor time of a process with all its threads, including ended ones
 /// (/proc/PID/stat, proc_pid_stat(5)).
 pub(super) fn cpu_of(process: &str) -> Option<Service> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before it is in parentheses, and may have some itself.
+    // The name before the numbers is in parentheses, and may contain parentheses itself.
     let (_, rest) = text.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();

@@ -1,7 +1,8 @@
-//! What watched threads did, by the names of their tasks.
+//! Accounts of watched threads, by the names of their tasks.
 //!
-//! Names come from whoever made the threads. So that nobody can fill a database with them, only the
-//! first [`MOST`] have accounts of their own; all others share one.
+//! Names are chosen by the programs that make the threads. To keep a program from filling a
+//! database with them, only the first [`MOST`] names have accounts of their own; all others share
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +10,18 @@ use punctual_model::Duration;
 
 use crate::watch::observed::Happening;
 
-/// Names with accounts of their own.
+/// The number of names with accounts of their own.
 const MOST: usize = 64;
 
-/// The account of all names beyond those.
+/// The name of the account for all further names.
 const OTHERS: &str = "other tasks";
 
-/// Upper ends of the steps of a histogram, in microseconds: from a quiet host's wake-up to a
-/// scheduler's whole turn.
+/// The upper bounds of a histogram's buckets, in microseconds: from a quiet host's wake-up to a
+/// full scheduler cycle.
 pub(super) const STEPS_US: [u64; 14] =
     [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 1_000_000];
 
-/// The causes there are, so that each begins at nothing instead of being missing.
+/// All causes, so that each starts at zero instead of being absent.
 const CAUSES: [&str; 12] = [
     "own",
     "task",
@@ -39,13 +40,13 @@ const CAUSES: [&str; 12] = [
 /// The jobs of all threads of one name.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
-    /// Jobs that are complete.
+    /// The number of completed jobs.
     pub(super) jobs: u64,
-    /// Those of them that were late, by their main cause.
+    /// The number of late ones, by their main cause.
     pub(super) misses: BTreeMap<&'static str, u64>,
-    /// Wake-up latencies by step; the last is beyond all of them.
+    /// The number of wake-up latencies in each bucket; the last is for latencies beyond all bounds.
     pub(super) latencies: [u64; STEPS_US.len() + 1],
-    /// All of them together.
+    /// The sum of all wake-up latencies.
     pub(super) latency: Duration,
 }
 
@@ -63,7 +64,7 @@ impl Task {
         match happening {
             Happening::Began { wakeup_latency, .. } => {
                 let nanos = wakeup_latency.as_nanos();
-                // At the end of a step exactly is within it (`le`).
+                // A latency equal to a bucket's bound belongs to it (`le`).
                 let step = STEPS_US.partition_point(|end| end * 1_000 < nanos);
                 self.latencies[step] += 1;
                 self.latency = self.latency.saturating_add(*wakeup_latency);
@@ -83,12 +84,12 @@ impl Task {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tasks {
     by_name: BTreeMap<String, Task>,
-    /// What each watched thread is called.
+    /// The name of each watched thread.
     names: BTreeMap<u32, String>,
 }
 
 impl Tasks {
-    /// From here on these threads are watched, and called so.
+    /// Sets the watched threads and their names from now on.
     pub(super) fn called(&mut self, names: BTreeMap<u32, String>) {
         for name in names.values() {
             let _ = self.of(name);
@@ -96,7 +97,7 @@ impl Tasks {
         self.names = names;
     }
 
-    /// Counts what a thread did; of one that is not watched nothing.
+    /// Counts what a thread did, unless it is not watched.
     pub(super) fn add(&mut self, happening: &Happening) {
         let (Happening::Began { thread, .. } | Happening::Ended { thread, .. }) = happening;
         if let Some(name) = self.names.get(thread).cloned() {
@@ -104,7 +105,7 @@ impl Tasks {
         }
     }
 
-    /// Each task, by name.
+    /// Returns each task with its name.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Task)> {
         self.by_name.iter().map(|(name, task)| (name.as_str(), task))
     }
@@ -149,7 +150,7 @@ mod tests {
         for thread in [1, 2, 3, 3, 4] {
             tasks.add(&ended(thread));
         }
-        // Called otherwise since: what it did before stays where it was.
+        // The thread is renamed; its earlier jobs stay in their account.
         tasks.called(BTreeMap::from([(3, "c".into())]));
         tasks.add(&ended(3));
         let jobs: Vec<_> = tasks.all().map(|(name, task)| (name.to_owned(), task.jobs)).collect();

@@ -1,4 +1,4 @@
-//! What is said on standard error while programs run.
+//! Prints messages on standard error while programs run.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use crate::exit::complain;
 use crate::host_profile::note;
 use crate::trace_file::complain_of;
 
-/// Says a notice, as far as `manner` has it.
+/// Prints a notice in the form that `manner` selects, if it includes the notice.
 pub(super) fn tell(notice: &Notice<'_>, manner: Manner) {
     let text = match notice {
         Notice::Profile(text) => return note(&[(*text).to_owned()]),
         Notice::TraceStopped(error) => return complain_of(Some(error), "the programs"),
         Notice::TraceFailed(failure) => return complain(failure),
         Notice::Grant(news) if manner == Manner::Json => {
-            // Cannot fail: no map with keys that are not text, no writer.
+            // Cannot fail: all map keys are text, and nothing is written to a device.
             return say(&serde_json::to_string(news).unwrap_or_default());
         }
         Notice::Grant(news) if manner == Manner::Quiet && !matters(news.event) => return,
@@ -34,7 +34,7 @@ pub(super) fn tell(notice: &Notice<'_>, manner: Manner) {
         ),
         Notice::KernelUntraced if manner == Manner::Quiet => return,
         Notice::KernelUntraced => UNTRACED.to_owned(),
-        // The rest is for a person who wants to know.
+        // The remaining notices are for interested users only.
         _ if manner != Manner::Text => return,
         Notice::OnlyAdmitted(text) => (*text).to_owned(),
         Notice::Held { name, terms } => format!("{}{}", before(*name), held(terms)),
@@ -93,12 +93,12 @@ fn awake(cpus: &[usize], gives_way: bool) -> String {
     format!("{which} not halt meanwhile{share}")
 }
 
-/// Returns whether it must not pass in silence.
+/// Returns whether the user must see the event even with `--quiet`.
 fn matters(event: &Event) -> bool {
     matches!(event, Event::Revoked { .. } | Event::Choose { .. })
 }
 
-/// Returns a sentence; none for what is about no reservation of ours.
+/// Returns a sentence, or `None` if the event concerns no reservation of this program.
 fn words(news: &GrantNews<'_>) -> Option<String> {
     let text = match news.event {
         Event::NearLimit { used_ppm, granted_ppm } => format!(
@@ -137,7 +137,7 @@ fn words(news: &GrantNews<'_>) -> Option<String> {
     Some(format!("grant {}: {text}", news.grant))
 }
 
-/// Says what a program is left with that cannot leave SCHED_DEADLINE by itself.
+/// Describes what remains for a program that cannot leave SCHED_DEADLINE by itself.
 pub(super) fn taken_back(reservation: Reservation) -> String {
     format!(
         "the broker took the reservation back, and the program goes on with at most {}",

@@ -1,4 +1,4 @@
-//! How programs would be started, how they ended and what they used, for a person.
+//! Describes for a person how programs would be started, how they ended and what they used.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -10,7 +10,7 @@ use punctual_model::time::Service;
 
 use super::notices::taken_back;
 
-/// Says how programs would be started.
+/// Describes how programs would be started.
 pub(super) fn plan(plan: &Plan) -> String {
     let mut rest = String::new();
     for Planned { name, channel, .. } in &plan.commands {
@@ -26,7 +26,7 @@ fn plan_table(plan: &Plan) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
     table.set_header(["command", "reservation", "enforcement", "by", "CPU", "because"]);
-    // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
+    // Reasons are sentences, so they are wrapped to fit an ordinary terminal.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
     for Planned { name, terms, .. } in &plan.commands {
         let (name, none) = (name.clone().unwrap_or_default(), || "-".to_owned());
@@ -48,7 +48,7 @@ fn plan_table(plan: &Plan) -> Table {
     table
 }
 
-/// Says in a sentence how the program `name` ended and what it used.
+/// Returns a sentence about how the program `name` ended and what it used.
 pub(super) fn sentence(name: &str, used: &Used) -> String {
     let usage = used.usage;
     let mut text = format!("{name} ran {} s", seconds(used.wall.as_secs_f64()));
@@ -95,10 +95,10 @@ fn of_reservation(reserved: &Reserved) -> String {
     )
 }
 
-/// The first columns of [`table`] that are texts; the others are numbers.
+/// The number of leading columns of [`table`] that are text; the others are numbers.
 const TEXTS: usize = 4;
 
-/// Says in a row for each program how it ended and what it used.
+/// Returns a table with a row for each program: how it ended and what it used.
 pub(super) fn table(outcome: &Outcome) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
@@ -153,7 +153,7 @@ pub(super) fn table(outcome: &Outcome) -> String {
     table.to_string()
 }
 
-/// Says what must not pass in silence, if there is anything.
+/// Returns a sentence about a broken promise, if there is one.
 pub(super) fn broken(reserved: &Reserved) -> Option<String> {
     if let Some(why) = &reserved.revoked {
         return Some(format!("{}; {why}", taken_back(reserved.terms.reservation)));
@@ -168,7 +168,7 @@ pub(super) fn broken(reserved: &Reserved) -> Option<String> {
     })
 }
 
-/// Says in two words how a process ended.
+/// Describes in two words how a process ended.
 fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
@@ -177,7 +177,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Says seconds to the millisecond.
+/// Formats seconds with three decimals.
 fn seconds(seconds: f64) -> String {
     format!("{seconds:.3}")
 }

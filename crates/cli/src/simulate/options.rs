@@ -1,4 +1,4 @@
-//! The options of `punctual simulate`, and how their values are written.
+//! The options of `punctual simulate`, and the syntax of their values.
 
 use std::path::PathBuf;
 
@@ -57,51 +57,51 @@ bad contract.";
 pub(crate) struct Args {
     /// The contract, a TOML file or rt-app's JSON (.json); "-" reads standard input
     pub(super) contract: PathBuf,
-    /// When jobs are released [default: periodic; with --seed: sporadic]
+    /// The pattern of releases [default: periodic; with --seed: sporadic]
     #[arg(long, value_enum, value_name = "PATTERN")]
     arrivals: Option<Pattern>,
-    /// How long jobs run [default: worst; for sporadic arrivals: drawn]
+    /// The execution times of jobs [default: worst; for sporadic arrivals: drawn]
     #[arg(long, value_enum, value_name = "TIMES")]
     exec_times: Option<ExecTimes>,
-    /// Where all draws come from; the same seed gives the same run
+    /// The seed of all random draws; the same seed gives the same run
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Virtual time after which nothing more is released
+    /// The virtual time after which no more jobs are released
     #[arg(long = "for", alias = "until", default_value = "10s", value_name = "TIME", value_parser = time)]
     pub(super) length: Duration,
-    /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches;
-    /// and a release that finds it idle waits for it to wake up [default: those of the host profile]
+    /// The cost of each switch to a job, of refilling the caches after it, and of waking an idle
+    /// CPU [default: those of the host profile]
     #[arg(long, value_name = "SWITCH[,CACHE[,WAKE_UP]]", value_parser = parse_overheads)]
     overheads: Option<Overheads>,
-    /// Jobs run so many times as long as they should
+    /// Make jobs run this many times as long as they should
     #[arg(long, value_name = "FACTOR[:1/N]", value_parser = parse_overrun)]
     overrun: Option<Overrun>,
-    /// Under edf-vd: jobs of high criticality need their wcet_high
+    /// Under edf-vd: let jobs of high criticality need their wcet_high
     #[arg(long, value_name = "1/N", value_parser = parse_one_in)]
     high_jobs: Option<u32>,
-    /// Releases are followed by one more before the next is allowed
+    /// Follow releases by one more, before the next is allowed
     #[arg(long, value_name = "1/N", value_parser = parse_extra_releases)]
     extra_releases: Option<ExtraReleases>,
-    /// Releases become known up to so much later than the jitter allows
+    /// Delay the notice of releases by up to this much more than the jitter allows
     #[arg(long, value_name = "TIME[:1/N]", value_parser = parse_late_timers)]
     late_timers: Option<LateTimers>,
-    /// Messages of this channel, or frames of this stream, come so many times as densely as its
-    /// contract allows; may be given again for others
+    /// Make messages of this channel, or frames of this stream, arrive this many times as densely
+    /// as its contract allows; can be repeated
     #[arg(long, value_name = "NAME:TIMES", value_parser = parse_flood)]
     flood: Vec<Flood>,
-    /// The CPU is taken away, as by a hypervisor: so long, anywhere in every so long
+    /// Take this much CPU time away, as a hypervisor would, anywhere within every such period
     #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
     stolen: Option<Reservation>,
-    /// This task or reservation is not there from the beginning: it asks to be admitted after so much
-    /// time, as the broker or the upcall library would be asked then, and is released from then on
-    /// unless it is refused; may be given again for others (docs/joining-and-leaving.md)
+    /// Let this task or reservation ask for admission only after this time, as from the broker or
+    /// the upcall library; it is released from then on unless it is refused; can be repeated
+    /// (docs/joining-and-leaving.md)
     #[arg(long, value_name = "NAME:TIME", value_parser = parse_when)]
     join: Vec<When>,
-    /// This task or reservation is released no more after so much time; what it took is free for
-    /// others when they feel nothing of it any more; may be given again for others
+    /// Release this task or reservation no more after this time; its capacity is free once the
+    /// other entries are no longer affected by it; can be repeated
     #[arg(long, value_name = "NAME:TIME", value_parser = parse_when)]
     leave: Vec<When>,
-    /// Search a schedule within the contract in which a job is late
+    /// Search for a schedule within the contract in which a job is late
     #[arg(
         long,
         conflicts_with_all = [
@@ -110,13 +110,13 @@ pub(crate) struct Args {
         ]
     )]
     pub(super) witness: bool,
-    /// Print JSON, times in nanoseconds
+    /// Print JSON, with times in nanoseconds
     #[arg(long)]
     pub(super) json: bool,
-    /// Also write who ran when, as trace-event JSON
+    /// Also write the schedule as trace-event JSON
     #[arg(long, value_name = "FILE")]
     pub(super) perfetto: Option<PathBuf>,
-    /// Also write who ran when and what became of each promise, as a page for a browser
+    /// Also write a page for a browser with the schedule and how each promise was kept
     /// (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
@@ -126,12 +126,12 @@ pub(crate) struct Args {
     pub(super) profile: ProfileArgs,
 }
 
-/// When jobs are released, within the contract.
+/// A pattern of releases within the contract.
 #[derive(Clone, Copy, ValueEnum)]
 enum Pattern {
     /// Together at the critical instant, then as densely as allowed; channels one message at a time
     Periodic,
-    /// Anyhow: gaps and jitter drawn
+    /// Drawn at random: gaps and jitter
     Sporadic,
     /// Piled up by the jitter, then dense, then a drawn pause; channels their whole bursts
     Bursty,
@@ -150,12 +150,12 @@ impl From<Pattern> for simulate::Pattern {
     }
 }
 
-/// How long jobs run.
+/// The execution times of jobs.
 #[derive(Clone, Copy, ValueEnum)]
 enum ExecTimes {
-    /// For their wcet
+    /// Their wcet
     Worst,
-    /// For their wcet or less, drawn
+    /// A drawn time of at most their wcet
     Drawn,
 }
 
@@ -200,7 +200,7 @@ fn parse_overheads(text: &str) -> Result<Overheads, String> {
     Ok(Overheads { switch_ns, cache_ns, wake_up_ns: parse_nanos(wake_up)? })
 }
 
-/// `1/N`.
+/// Parses `1/N`.
 fn parse_one_in(text: &str) -> Result<u32, String> {
     text.strip_prefix("1/")
         .and_then(|count| count.parse().ok())
@@ -208,7 +208,7 @@ fn parse_one_in(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("\"{text}\" does not say how often; write 1/20 for one of 20 jobs"))
 }
 
-/// `WHAT[:1/N]`.
+/// Parses `WHAT[:1/N]`.
 fn parse_often(text: &str) -> Result<(&str, u32), String> {
     match text.split_once(':') {
         None => Ok((text, 1)),
@@ -228,7 +228,7 @@ fn parse_overrun(text: &str) -> Result<Overrun, String> {
     Ok(Overrun { percent, one_in })
 }
 
-/// Hundredths.
+/// Parses hundredths.
 fn parse_percent(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The outcomes as tables and sentences for a person.
+//! Renders the outcomes as tables and sentences for a person.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use punctual::simulate::{
 };
 use punctual_model::{Contract, Duration, Instant};
 
-/// Releases of a schedule that are shown to a person: the last ones.
+/// The number of releases of a schedule that are shown: the last ones.
 const SHOWN: usize = 24;
 
-/// `hint`: a last line.
+/// Returns the page; `hint` is its last line.
 pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
@@ -47,7 +47,7 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
     page
 }
 
-/// Numbers to the right.
+/// Returns a table with the numbers aligned to the right.
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.iter().copied());
@@ -205,7 +205,7 @@ fn verdict(report: &Report) -> String {
     )
 }
 
-/// Says what joined and left, and what was refused when it asked.
+/// Lists the entries that joined and left, and those that were refused.
 fn coming_and_going(report: &Report) -> Vec<String> {
     let at = |nanos: u64| Duration::from_nanos(nanos);
     let joined = report.joined.iter().map(|one| {
@@ -222,7 +222,8 @@ fn coming_and_going(report: &Report) -> Vec<String> {
     both.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
-/// Names who took longer than was proven of a run that keeps the contract, which one with faults does not.
+/// Names the entries that exceeded a proven bound. The bounds hold for runs that keep the contract,
+/// not for runs with faults.
 fn past_bounds(report: &Report) -> Option<String> {
     let past = report.entries().filter(|entry| entry.exceeds_bound);
     let names: Vec<String> = past.map(|entry| format!("\"{}\"", entry.name)).collect();
@@ -230,7 +231,7 @@ fn past_bounds(report: &Report) -> Option<String> {
         .then(|| format!("!: past what is proven of runs without faults: {}", names.join(", ")))
 }
 
-/// What became of those of low criticality.
+/// Reports the outcome of the entries of low criticality.
 fn made_way(report: &Report) -> Option<String> {
     let one_in = report.high_jobs_one_in?;
     let low = report.entries().filter(|entry| !entry.promised);
@@ -276,7 +277,7 @@ fn faults(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Returns what a search found.
+/// Returns the result of a search.
 pub(super) fn witness(page: &Search, contract: &Contract) -> String {
     let answer = if page.admitted { "admits" } else { "refuses" };
     let Some(found) = &page.witness else {

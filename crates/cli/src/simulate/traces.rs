@@ -1,5 +1,5 @@
-//! What is written of a simulated run beside the summary: slices for a viewer, a trace file, and the page that
-//! `punctual report` makes of one.
+//! Writes a simulated run, beside the summary, as slices for a viewer, as a trace file, and as the
+//! page that `punctual report` makes of one.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,16 +18,17 @@ use crate::report;
 use crate::trace_file::refused;
 use punctual::host::Stamp;
 
-/// Each of them, if it was asked for.
+/// The outputs, each present if it was requested.
 pub(super) struct Traces {
     slices: Option<Slices>,
     file: Option<Recorder>,
     page: Option<Page>,
-    /// Subjects of the trace file so far; those of the CPU that runs are the last of them.
+    /// The number of subjects in the trace file so far; the last of them are those of the current
+    /// CPU.
     subjects: u32,
-    /// The number of the first of those.
+    /// The number of the first subject of the current CPU.
     first: u32,
-    /// Their CPU, and their names.
+    /// The current CPU.
     cpu: u16,
     names: Vec<String>,
     /// The latest instant of an event.
@@ -35,7 +36,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Opens what `args` asks for, of a run under this contract.
+    /// Opens the outputs that `args` requests, for a run of this contract.
     pub(super) fn of(args: &Args, contract: &str) -> Result<Self, Failure> {
         let slices = args.perfetto.as_deref();
         let slices = slices.map(|path| Slices::beside(path, args.trace.force)).transpose()?;
@@ -59,7 +60,8 @@ impl Traces {
         })
     }
 
-    /// Completes all of them. Nothing was released after `until`; the contract was admitted on this host.
+    /// Completes all outputs. No job was released after `until`; the contract was admitted for this
+    /// host.
     pub(super) fn finish(
         self,
         until: Instant,
@@ -104,7 +106,7 @@ impl Sink for Traces {
     }
 }
 
-/// The page to be.
+/// A page about to be written.
 struct Page {
     file: NewFile,
     trace: Shown,
@@ -113,9 +115,9 @@ struct Page {
 
 /// The trace that a page shows.
 enum Shown {
-    /// The one that was asked for, too.
+    /// The trace file that the user requested too.
     Asked(PathBuf),
-    /// One beside the page, which goes with this value.
+    /// A temporary file beside the page, deleted with this value.
     Own(NamedTempFile),
 }
 
@@ -139,18 +141,19 @@ impl Page {
     }
 }
 
-/// Who ran when, in the trace-event JSON that the Perfetto viewer opens: a process a CPU (one for all
-/// where tasks move between them), a track a task, a slice for each stretch that a job ran. Written as it happens.
+/// Writes the schedule during the run in the trace-event JSON that the Perfetto viewer opens. Each
+/// CPU is a process (all CPUs share one where tasks migrate), each task a track, and each stretch
+/// of execution of a job a slice.
 struct Slices {
     file: BufWriter<NewFile>,
-    /// Since when the job of each task that runs does so; one run at a time is written.
+    /// The start of the current stretch of each task's running job. One run at a time is written.
     since: Vec<Instant>,
     first: bool,
-    /// The first error of writing; what follows is not written.
+    /// The first write error; nothing is written after it.
     error: Option<io::Error>,
 }
 
-/// One complete event ("X"); times in microseconds.
+/// One complete event ("X"), with times in microseconds.
 #[derive(Serialize)]
 struct Slice<'a> {
     name: &'a str,
@@ -170,7 +173,7 @@ struct Job {
 }
 
 impl Slices {
-    /// Opens a file beside `path`, which gets its place when it is whole.
+    /// Opens a file beside `path`, which takes its place when it is complete.
     fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
         let file = BufWriter::new(NewFile::beside(path, force)?);
         let mut slices = Self { file, since: Vec::new(), first: true, error: None };
@@ -189,7 +192,7 @@ impl Slices {
                 self.since[task] = event.at;
                 return;
             }
-            // Said beside the job's slices, which they do not end.
+            // These occur within the job's slices and do not end them.
             Kind::Overrun { .. }
             | Kind::Skip { .. }
             | Kind::Replenish { .. }
@@ -210,14 +213,14 @@ impl Slices {
             dur: micros((event.at - since).as_nanos()),
             args: Job { job: event.job.index, release_ns: event.release.as_nanos(), ends },
         };
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         let text = serde_json::to_string(&slice).unwrap_or_default();
         self.write(if self.first { b"\n" } else { b",\n" });
         self.write(text.as_bytes());
         self.first = false;
     }
 
-    /// Puts the whole file in its place.
+    /// Puts the complete file in its place.
     fn finish(mut self) -> Result<(), Failure> {
         self.write(b"\n]}\n");
         let flushed = self.error.map_or_else(|| self.file.flush(), Err);

@@ -1,4 +1,4 @@
-//! The part of the status that is about channels: what was promised, and what was measured.
+//! The part of the status about channels: their contracts and measurements.
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_client::wire::{ChannelStatus, ChannelTotals, ChannelsStatus};

@@ -1,4 +1,4 @@
-//! The verdicts for CI servers.
+//! Renders the verdicts for CI servers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use crate::exit::Failure;
 use crate::output::{file_beside, settle};
 
-/// A file to be: what is at its path stays until the verdicts are there.
+/// A file about to be written. An existing file at its path stays until the verdicts are complete.
 pub(super) struct File {
     path: PathBuf,
     file: NamedTempFile,
@@ -33,7 +33,7 @@ impl File {
     }
 }
 
-/// One suite for the contract, a test case for each promise.
+/// Returns one suite for the contract, with a test case for each promise.
 fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
     let mut suite = TestSuite::new(&*report.contract);
     let time = std::time::Duration::from_nanos(report.ran.as_nanos());
@@ -41,7 +41,7 @@ fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
     for promised in &report.promises {
         let mut case = TestCase::new(&*promised.name, status(promised));
         case.set_classname(format!("punctual.{}", promised.kind)).set_time(time);
-        // Output, because not every reader knows properties of a test case.
+        // Written as output, because some readers ignore properties of a test case.
         let evidence = promised.evidence.iter();
         let evidence: String =
             evidence.map(|one| format!("{}: {}\n", one.name(), one.text())).collect();
@@ -53,7 +53,8 @@ fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
     let mut junit = Junit::new("punctual verify");
     junit.set_time(time);
     junit.add_test_suite(suite);
-    // Jenkins' schema (junit-10.xsd) has this count at suites, not at their root, which comes first.
+    // Jenkins' schema (junit-10.xsd) has this count at suites, but not at their root, which comes
+    // first.
     let count = format!(" skipped=\"{}\"", junit.skipped);
     junit.to_string().map(|text| text.replacen(&count, "", 1))
 }

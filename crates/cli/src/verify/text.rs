@@ -1,9 +1,9 @@
-//! The verdicts for a person.
+//! Renders the verdicts for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use punctual::verify::{Became, Evidence, Report};
 
-/// Causes of a broken promise that are told.
+/// The most causes listed for a broken promise.
 const CAUSES: usize = 5;
 
 pub(super) fn of(report: &Report) -> String {
@@ -14,7 +14,7 @@ pub(super) fn of(report: &Report) -> String {
     for one in &report.promises {
         let verdict = match &one.became {
             Became::Kept => "kept".to_owned(),
-            // The numbers of late jobs stand beside it.
+            // The number of late jobs is in the columns beside it.
             Became::Broken(_) if one.late > 0 => "broken".to_owned(),
             Became::Broken(why) => format!("broken: {why}"),
             Became::NotJudgeable(why) => format!("not judgeable: {why}"),

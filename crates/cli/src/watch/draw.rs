@@ -1,4 +1,4 @@
-//! From a picture and what the person has chosen to a screen.
+//! Draws a picture and the user's choices on a screen.
 //!
 //! ```text
 //! head     the host and the broker: one or two lines
@@ -21,10 +21,10 @@ use super::look::Look;
 use super::picture::Picture;
 use super::state::{State, View};
 
-/// Below this nothing sensible can be shown.
+/// The smallest size at which anything useful can be shown.
 const LEAST: (u16, u16) = (60, 12);
 
-/// Lines of the pane below the rows, with its border.
+/// The height of the pane below the rows, with its border.
 const PANE: u16 = 7;
 
 /// Draws everything.

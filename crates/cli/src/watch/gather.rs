@@ -1,8 +1,8 @@
-//! Asks the broker and the kernel, and makes pictures of what they say.
+//! Asks the broker and the kernel, and makes pictures of their answers.
 //!
-//! - `account`: what a watched thread did.
-//! - `grants`: from the broker's words to rows.
-//! - `threads`: from a process and what it started to rows.
+//! - `account`: counts what a watched thread did.
+//! - `grants`: turns the broker's answers into rows.
+//! - `threads`: turns a process and its descendants into rows.
 
 mod account;
 mod grants;
@@ -23,25 +23,25 @@ use super::observed::tree::Tree;
 use super::observed::{Happening, Observed, Target};
 use super::picture::Picture;
 
-/// For so long an answer of the broker is waited for.
+/// The longest wait for an answer of the broker.
 const PATIENCE: Time = Time::from_secs(1);
 
-/// What is to be watched.
+/// The things to watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Where the broker listens.
+    /// The broker's socket.
     pub(crate) socket: PathBuf,
-    /// A process that is watched with what it starts.
+    /// A process that is watched with its descendants.
     pub(crate) root: Option<u32>,
-    /// What is held against its threads.
+    /// The promise that its threads are held to.
     pub(crate) promise: Promise,
 }
 
-/// Collects. Its own thread turns it.
+/// Collects the data. It needs a thread of its own.
 pub(crate) struct Gatherer {
     asked: Asked,
     broker: Option<Broker>,
-    /// None: the kernel does not tell, and why is in `blind`.
+    /// `None` if the kernel's records are unavailable; `blind` says why.
     observed: Option<Observed>,
     blind: Option<String>,
     accounts: BTreeMap<u32, Account>,
@@ -50,7 +50,7 @@ pub(crate) struct Gatherer {
 }
 
 impl Gatherer {
-    /// Begins to watch; what it cannot see is said in its pictures.
+    /// Starts to watch. Failures appear in its pictures.
     pub(crate) fn start(asked: Asked) -> Self {
         let (observed, blind) = match Observed::start() {
             Ok(observed) => (Some(observed), None),
@@ -67,7 +67,7 @@ impl Gatherer {
         }
     }
 
-    /// Takes what the kernel has recorded. To be called at least ten times a second.
+    /// Collects the kernel's records. Must be called at least ten times a second.
     pub(crate) fn turn(&mut self) {
         let Some(observed) = &mut self.observed else { return };
         for happening in observed.turn() {
@@ -78,7 +78,7 @@ impl Gatherer {
         }
     }
 
-    /// Looks at who is there, and says what is known.
+    /// Updates the set of threads, and returns the current picture.
     pub(crate) fn look(&mut self) -> Picture {
         let answer = self.ask();
         let tree = self.asked.root.map(|root| Tree::of(root, self.this_program.as_deref()));
@@ -87,7 +87,7 @@ impl Gatherer {
         let mut targets: BTreeMap<u32, Promise> = grants.iter().map(grants::target).collect();
         for (_, thread) in &tree.threads {
             let promise = targets.entry(*thread).or_insert(self.asked.promise);
-            // What the person said comes before what was granted.
+            // The user's deadline takes precedence over the granted one.
             if self.asked.promise.relative_deadline.is_some() {
                 *promise = self.asked.promise;
             }
@@ -135,7 +135,8 @@ impl Gatherer {
     }
 }
 
-/// All that the broker says, over a connection that is kept; after an error it is to be made anew.
+/// Asks the broker for everything, over a kept connection. After an error, the caller drops the
+/// connection.
 pub(crate) fn ask(
     broker: &mut Option<Broker>,
     socket: &std::path::Path,
@@ -144,7 +145,7 @@ pub(crate) fn ask(
         Some(broker) => broker,
         none => none.insert(Broker::connect_within(socket, PATIENCE)?),
     };
-    // What it says without being asked is of no grant of ours.
+    // Events that the broker sends by itself concern no grant of ours.
     broker.events(|_, _| ())?;
     Ok((broker.status()?, broker.channels()?))
 }

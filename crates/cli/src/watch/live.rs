@@ -1,4 +1,4 @@
-//! The live view: one thread gathers, this one draws and hears keys.
+//! The live view: one thread gathers, and this one draws and reads keys.
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,17 +20,17 @@ use super::state::State;
 use super::{LOOK, TURN};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// For so long a key is waited for: also how old a picture may be on the screen.
+/// The longest wait for a key, and so the oldest age of a picture on the screen.
 const WAIT: Time = Time::from_millis(100);
 
-/// The latest picture, and whether the view is over.
+/// The latest picture, and whether the view has ended.
 #[derive(Default)]
 struct Shared {
     picture: Mutex<Arc<Picture>>,
     over: AtomicBool,
 }
 
-/// Shows it until somebody ends it.
+/// Shows the view until it is ended by a key, a signal, the time limit or the program's end.
 pub(super) fn watch(asked: Asked, until: Option<Instant>, look: Look) -> Outcome {
     if !stdout().is_terminal() || !stdin().is_terminal() {
         return Err(Failure::bad_input(
@@ -69,7 +69,7 @@ pub(super) fn watch(asked: Asked, until: Option<Instant>, look: Look) -> Outcome
     }
 }
 
-/// Draws and hears keys.
+/// Draws and reads keys.
 fn turn(
     screen: &mut Screen,
     shared: &Shared,
@@ -83,7 +83,7 @@ fn turn(
             picture = Arc::clone(&shared.picture.lock().unwrap_or_else(PoisonError::into_inner));
         }
         screen.terminal.draw(|frame| draw(frame, &picture, &state, look))?;
-        // Everything that was typed meanwhile, then one frame for it.
+        // Handles all keys that were typed meanwhile, then draws one frame.
         let mut wait = WAIT;
         while event::poll(wait)? {
             if let Event::Key(key) = event::read()? {

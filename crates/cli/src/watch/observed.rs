@@ -1,7 +1,7 @@
-//! Threads that are watched while they run: when their jobs begin and end, and why late ones are late.
+//! Watches running threads: the starts and ends of their jobs, and the causes of late ones.
 //!
-//! Each thread has a promise of its own; who is watched may change at every look. What is known is
-//! handed on as it happens and not kept, so that a watch may last for ever.
+//! Each thread has a promise of its own, and the set of threads may change at every look. Results
+//! are handed on as they occur and not kept, so a watch may last forever.
 
 pub(crate) mod tree;
 
@@ -12,7 +12,8 @@ use punctual_observe::{Came, CollectError, Counts, Threads};
 use punctual_trace::cause::{LateJob, Verdict, judge};
 use punctual_trace::{Event, Kind, Promise};
 
-/// Stretches of each thread that are remembered: a late job is judged when it has ended.
+/// The number of stretches remembered for each thread, because a late job is judged when it has
+/// ended.
 const REMEMBERED: usize = 1024;
 
 /// A thread to be watched.
@@ -20,65 +21,65 @@ const REMEMBERED: usize = 1024;
 pub(crate) struct Target {
     /// Its kernel id.
     pub(crate) thread: u32,
-    /// What is to be held against it.
+    /// The promise it is held to.
     pub(crate) promise: Promise,
 }
 
-/// What a watched thread did.
+/// An event of a watched thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Happening {
-    /// A job of it began to run.
+    /// A job began to run.
     Began {
-        /// Whose.
+        /// The job's thread.
         thread: u32,
-        /// From its release to its first instruction.
+        /// The time from its release to its first instruction.
         wakeup_latency: Duration,
     },
-    /// A job of it was complete.
+    /// A job was completed.
     Ended {
-        /// Whose.
+        /// The job's thread.
         thread: u32,
-        /// From its release to its completion.
+        /// The time from its release to its completion.
         response_time: Duration,
-        /// Why it was late, if it was.
+        /// The causes of its tardiness, if it was late.
         late: Option<Box<Verdict>>,
     },
 }
 
-/// What is kept of a thread between two records.
+/// The state of a thread between two records.
 struct Watched {
     promise: Promise,
-    /// Its job that has not run yet: when it was released.
+    /// The release of its job that has not run yet.
     waits: Option<Instant>,
 }
 
-/// Watches threads. Turn it at least ten times a second.
+/// Watches threads. Call [`Self::turn`] at least ten times a second.
 pub(crate) struct Observed {
     watched: Threads,
     threads: BTreeMap<u32, Watched>,
-    /// Threads that were gone at the last look: their last records may still come.
+    /// Threads missing at the last look. Their last records may still arrive.
     gone: Vec<u32>,
 }
 
 impl Observed {
-    /// Collects from here on, and watches nobody yet.
+    /// Starts to collect, watching no thread yet.
     ///
     /// # Errors
-    /// [`CollectError`]: the kernel does not tell, and what to do.
+    /// Returns [`CollectError`] if the kernel's records are unavailable, with a remedy.
     pub(crate) fn start() -> Result<Self, CollectError> {
         let watched = Threads::start(REMEMBERED)?;
         Ok(Self { watched, threads: BTreeMap::new(), gone: Vec::new() })
     }
 
-    /// Threads that stop others when their budgets are used up, and let them go on.
+    /// Declares threads that stop others when their budgets are exhausted, and resume them.
     pub(crate) fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
         threads.into_iter().for_each(|thread| self.watched.enforcer(thread));
     }
 
-    /// From here on these are watched, and no others.
+    /// Watches exactly these threads from now on.
     pub(crate) fn watch(&mut self, targets: &[Target]) {
         for thread in std::mem::take(&mut self.gone) {
-            // Unless it came back, or another of its number did.
+            // The thread, or another with its id, may have come back.
             if !targets.iter().any(|target| target.thread == thread) {
                 self.forget(thread);
             }
@@ -96,19 +97,19 @@ impl Observed {
         }
     }
 
-    /// What happened since the last turn, in order.
+    /// Returns what happened since the last call, in order.
     pub(crate) fn turn(&mut self) -> Vec<Happening> {
         let mut came = Vec::new();
         self.watched.drain(|one| came.push(one));
         came.into_iter().filter_map(|one| self.take(one)).collect()
     }
 
-    /// How many threads are watched.
+    /// Returns the number of watched threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads.len()
     }
 
-    /// How many records of the kernel there were.
+    /// Returns the counts of kernel records.
     pub(crate) fn counts(&self) -> Counts {
         self.watched.counts()
     }
@@ -128,7 +129,7 @@ impl Observed {
         }
     }
 
-    /// A job's number of a subject is its thread's: [`Self::watch`] made it so.
+    /// Handles an event. Its subject's number is the thread's id, as [`Self::watch`] registered it.
     fn event(&mut self, event: Event) -> Option<Happening> {
         let Event { at, job, release, kind } = event;
         let thread = job.task;
@@ -155,7 +156,7 @@ impl Observed {
 
     fn forget(&mut self, thread: u32) {
         self.threads.remove(&thread);
-        // Its last job ends with the thread: nothing is said of it.
+        // Its last job ends with the thread and is not reported.
         self.watched.forget(thread);
     }
 }
@@ -166,7 +167,7 @@ mod tests {
     use punctual_linux::clock;
     use std::process::{Command, Stdio};
 
-    /// A child that sleeps again and again has jobs; with a deadline that nobody can keep each is late,
+    /// A child that sleeps again and again has jobs. With an impossible deadline each job is late,
     /// and its shares add up.
     #[test]
     fn jobs_of_a_thread_are_seen_and_late_ones_have_causes() {
@@ -180,7 +181,7 @@ mod tests {
         punctual_linux::process::die_with_parent(&mut command);
         let mut child = command.spawn().expect("sh");
         let mut input = child.stdin.take().expect("piped");
-        // Where it waits while it starts must not count as where its jobs end.
+        // The waits of its start-up must not count as ends of jobs.
         let mut ready = [0; 6];
         let output = child.stdout.as_mut().expect("piped");
         std::io::Read::read_exact(output, &mut ready).expect("it starts");

@@ -1,4 +1,4 @@
-//! One frame, as text.
+//! Renders one frame as text.
 
 use std::convert::Infallible;
 
@@ -11,9 +11,9 @@ use super::look::Look;
 use super::picture::Picture;
 use super::state::State;
 
-/// What a screen of so many columns and rows would show.
+/// Returns the screen of `size`, in columns and rows.
 pub(super) fn frame(picture: &Picture, state: &State, look: Look, size: (u16, u16)) -> Buffer {
-    // Cannot fail: it is memory.
+    // Cannot fail, because it is memory.
     let Ok(mut terminal) = Terminal::<TestBackend>::new(TestBackend::new(size.0, size.1));
     let drawn: Result<_, Infallible> =
         terminal.draw(|frame| draw::draw(frame, picture, state, look));
@@ -21,7 +21,7 @@ pub(super) fn frame(picture: &Picture, state: &State, look: Look, size: (u16, u1
     drawn.buffer.clone()
 }
 
-/// Line by line, without what only fills them up.
+/// Returns the lines without trailing blanks.
 pub(super) fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let lines = buffer.content.chunks(width).map(|cells| {

@@ -1,9 +1,9 @@
-//! What is shown, as plain data: whoever draws it asks nobody anything.
+//! The contents of the screen as plain data, so that drawing makes no queries.
 
-/// Recent jobs of a row whose wake-up latencies are kept.
+/// The number of recent jobs of a row whose wake-up latencies are kept.
 pub(crate) const RECENT: usize = 120;
 
-/// Late jobs of a row that are kept.
+/// The number of late jobs of a row that are kept.
 pub(crate) const LATE_KEPT: usize = 20;
 
 /// Everything that is known at one moment.
@@ -11,13 +11,13 @@ pub(crate) const LATE_KEPT: usize = 20;
 pub(crate) struct Picture {
     /// Sentences about the host and the broker, the most important first.
     pub(crate) host: Vec<String>,
-    /// What is not known and why, and what has ended.
+    /// What is unknown and why, and what has ended.
     pub(crate) notes: Vec<String>,
-    /// What is watched.
+    /// The watched grants, channels and threads.
     pub(crate) rows: Vec<Row>,
 }
 
-/// What a row is, whatever place it is shown at.
+/// The identity of a row, independent of its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A grant or a channel of the broker.
@@ -29,38 +29,38 @@ pub(crate) enum Key {
 /// A grant, a channel, or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Which.
+    /// Its identity.
     pub(crate) key: Key,
-    /// What people call it.
+    /// Its name for people.
     pub(crate) name: String,
     /// `reservation`, `upcalls`, `priority`, `channel` or `thread`.
     pub(crate) kind: &'static str,
-    /// What was promised to it, in words.
+    /// Its promise, in words.
     pub(crate) what: String,
-    /// Where it runs, if it stays there.
+    /// The CPU to which it is bound, if any.
     pub(crate) cpu: Option<u32>,
-    /// Of a CPU, in parts per million.
+    /// The granted share of a CPU, in parts per million.
     pub(crate) granted_ppm: Option<u64>,
-    /// Of a CPU, over the last second or so.
+    /// The used share of a CPU over about the last second, in parts per million.
     pub(crate) used_ppm: Option<u64>,
-    /// What was left of the time of the tightest recent job, in nanoseconds; below zero it was late.
+    /// The slack of the tightest recent job, in nanoseconds; negative if it was late.
     pub(crate) slack_ns: Option<i64>,
-    /// Jobs, or messages, that were complete; none if nobody looks.
+    /// The number of completed jobs or messages; `None` if they are not observed.
     pub(crate) jobs: Option<u64>,
-    /// Those of them that were late; none if nobody looks, or nothing was promised.
+    /// The number of late ones; `None` if they are not observed, or nothing was promised.
     pub(crate) late: Option<u64>,
-    /// What made most of the late ones late.
+    /// The most frequent main cause of the late ones.
     pub(crate) cause: Option<String>,
     /// The latest wake-up latencies in nanoseconds, the newest last; at most [`RECENT`].
     pub(crate) latencies: Vec<u64>,
-    /// More about it: what, and how much.
+    /// Further facts: a label and a value.
     pub(crate) facts: Vec<(&'static str, String)>,
     /// The latest late jobs, the newest first; at most [`LATE_KEPT`].
     pub(crate) late_jobs: Vec<Late>,
 }
 
 impl Row {
-    /// A row of which nothing is known but what it is.
+    /// Creates a row with nothing known but its identity and its description.
     pub(crate) fn new(key: Key, kind: &'static str, name: String, what: String) -> Self {
         Self {
             key,
@@ -80,7 +80,7 @@ impl Row {
         }
     }
 
-    /// The wake-up latency that `percent` of the recent ones do not exceed, in nanoseconds.
+    /// Returns the wake-up latency that `percent` of the recent ones do not exceed, in nanoseconds.
     pub(crate) fn latency(&self, percent: usize) -> Option<u64> {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
@@ -92,13 +92,13 @@ impl Row {
 /// A late job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// Its number.
+    /// Its index.
     pub(crate) job: u64,
-    /// By how much it was late, in nanoseconds.
+    /// Its tardiness, in nanoseconds.
     pub(crate) tardiness_ns: u64,
-    /// How long it worked itself.
+    /// Its own execution time, in nanoseconds.
     pub(crate) own_ns: u64,
-    /// How much of the tardiness is laid to what, the largest share first.
+    /// The causes with their shares of the tardiness in nanoseconds, the largest share first.
     pub(crate) causes: Vec<(u64, String)>,
 }
 

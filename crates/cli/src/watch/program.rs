@@ -1,4 +1,4 @@
-//! A program that is started to be watched.
+//! Starts a program to be watched.
 
 use std::ffi::{OsStr, OsString};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,17 +9,17 @@ use punctual_model::Duration;
 
 use crate::exit::Failure;
 
-/// How long it may take to end when it is asked to.
+/// The time it has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Ours; it is ended when this is dropped.
+/// A child process, which is ended when this is dropped.
 pub(super) struct Program {
     child: Child,
 }
 
 impl Program {
-    /// Starts it without a terminal: what it prints would be in the way.
+    /// Starts the program without a terminal, because its output would disturb the view.
     pub(super) fn start(program: &OsStr, arguments: &[OsString]) -> Result<Self, Failure> {
         let mut command = Command::new(program);
         command.args(arguments);
@@ -34,7 +34,7 @@ impl Program {
         self.child.id()
     }
 
-    /// How it ended, once it has.
+    /// Returns its exit status once it has ended.
     pub(super) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -42,7 +42,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Another user's (set-user-id) may not be told anything.
+        // Sending fails if the program is set-user-id of another user.
         let _ = send(&self.child, Signal::TERM);
         let until = clock::now() + GRACE;
         while clock::now() < until {

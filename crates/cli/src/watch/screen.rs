@@ -1,4 +1,4 @@
-//! The terminal, which is put back as it was whatever happens.
+//! The terminal, which is restored however the program ends.
 
 use std::io::{self, Stdout, stdout};
 use std::sync::Once;
@@ -11,9 +11,9 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
-/// The alternate screen, without echo; the other one is there again when this is dropped.
+/// The alternate screen, without echo. Dropping it restores the normal screen.
 pub(super) struct Screen {
-    /// To draw on.
+    /// The terminal to draw on.
     pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
@@ -40,13 +40,14 @@ impl Drop for Screen {
     }
 }
 
-/// As far as it can be: a terminal that is gone needs nothing.
+/// Restores the terminal and ignores errors: a terminal that is gone needs nothing.
 fn restore() {
     let _ = disable_raw_mode();
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
 }
 
-/// Else the words of a panic would be on the screen that goes away.
+/// Makes panics restore the terminal first, so that their messages do not vanish with the alternate
+/// screen.
 fn restore_before_panics_are_told() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -68,7 +69,7 @@ mod tests {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::tcgetattr;
 
-    /// Started by the test below, on a terminal of its own.
+    /// Panics on a terminal. The test below starts it on a terminal of its own.
     #[test]
     #[ignore = "it panics; a_panic_leaves_the_terminal_as_it_was starts it"]
     fn panics_on_a_terminal() {
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(modes(), before);
         rustix::io::ioctl_fionbio(&ours, true).expect("ours");
         let mut written = Vec::new();
-        // Ends with an error: nothing more is there.
+        // Reading ends with an error when nothing more is there.
         let _ = std::fs::File::from(ours).read_to_end(&mut written);
         let written = String::from_utf8_lossy(&written);
         let left = written.find("\u{1b}[?1049l").expect("it left the alternate screen");

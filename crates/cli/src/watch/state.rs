@@ -1,4 +1,4 @@
-//! What the person has chosen, and what each key does: `(state, key) -> state`.
+//! The user's choices, and the effect of each key: `(state, key) -> state`.
 
 use std::cmp::Ordering;
 
@@ -7,30 +7,30 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::draw::detail;
 use super::picture::{Key, Picture, Row};
 
-/// By what rows are sorted.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// As they were granted, or began.
+    /// In the order of grants or starts.
     #[default]
     Age,
     /// By name.
     Name,
-    /// Who uses most of what it was granted first.
+    /// By use relative to the grant, the greatest first.
     Use,
-    /// Who has least slack first.
+    /// By slack, the least first.
     Slack,
-    /// Who was late most often first.
+    /// By the number of late jobs, the greatest first.
     Late,
-    /// Who waits longest to begin first.
+    /// By wake-up latency, the longest first.
     Latency,
 }
 
 impl Sort {
-    /// Each, in the order of the key that goes through them.
+    /// All orders, in the sequence of the key that cycles through them.
     pub(crate) const ALL: [Self; 6] =
         [Self::Age, Self::Name, Self::Use, Self::Slack, Self::Late, Self::Latency];
 
-    /// As people call it.
+    /// Returns the order's name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Age => "age",
@@ -56,7 +56,7 @@ impl Sort {
             Self::Age => Ordering::Equal,
             Self::Name => a.name.cmp(&b.name),
             Self::Use => of(b).cmp(&of(a)),
-            // Nothing known comes last.
+            // Rows without a slack come last.
             Self::Slack => {
                 let slack = |row: &Row| row.slack_ns.unwrap_or(i64::MAX);
                 slack(a).cmp(&slack(b))
@@ -68,42 +68,42 @@ impl Sort {
     }
 }
 
-/// What is looked at.
+/// The displayed view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum View {
     /// All rows.
     #[default]
     List,
-    /// One of them.
+    /// One row.
     Detail,
 }
 
-/// What the person has chosen.
+/// The user's choices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// What is looked at.
+    /// The displayed view.
     pub(crate) view: View,
-    /// Whether the keys are explained above it.
+    /// Whether the help is shown above the view.
     pub(crate) help: bool,
-    /// The row that is chosen: it stays so when others come, go, or change places.
+    /// The selected row. It stays selected when other rows come, go, or move.
     pub(crate) chosen: Option<Key>,
-    /// By what rows are sorted.
+    /// The order of the rows.
     pub(crate) sort: Sort,
-    /// The other way round.
+    /// Whether the order is reversed.
     pub(crate) reverse: bool,
-    /// The picture stands still.
+    /// Whether the picture is frozen.
     pub(crate) paused: bool,
-    /// Lines of a detail that were scrolled away.
+    /// The number of lines of the detail that were scrolled away.
     pub(crate) scroll: u16,
-    /// It is over.
+    /// Whether the view has ended.
     pub(crate) quit: bool,
 }
 
-/// Rows that a page key moves by.
+/// The number of rows that a page key moves by.
 const PAGE: isize = 10;
 
 impl State {
-    /// The rows in the order in which they are shown.
+    /// Returns the rows in displayed order.
     pub(crate) fn sorted<'a>(&self, picture: &'a Picture) -> Vec<&'a Row> {
         let mut rows: Vec<&Row> = picture.rows.iter().collect();
         rows.sort_by(|a, b| self.sort.compare(a, b));
@@ -113,13 +113,14 @@ impl State {
         rows
     }
 
-    /// The place of the chosen row among these; the first if it is gone, none if there are none.
+    /// Returns the position of the selected row: the first if that row is gone, `None` without
+    /// rows.
     pub(crate) fn place(&self, rows: &[&Row]) -> Option<usize> {
         let chosen = rows.iter().position(|row| Some(row.key) == self.chosen);
         chosen.or((!rows.is_empty()).then_some(0))
     }
 
-    /// What a key does while `picture` is shown.
+    /// Returns the state after a key was pressed while `picture` was shown.
     pub(crate) fn press(mut self, key: KeyEvent, picture: &Picture) -> Self {
         if key.kind == KeyEventKind::Release {
             return self;
@@ -131,7 +132,7 @@ impl State {
             KeyCode::Char('q') => self.quit = true,
             KeyCode::Char('?') | KeyCode::Char('h') => self.help = !self.help,
             KeyCode::Esc if self.help => self.help = false,
-            // What is below the help does not move while it is read.
+            // While the help is shown, the view below it does not move.
             _ if self.help => {}
             KeyCode::Char('p') | KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.sort = self.sort.next(),
@@ -154,7 +155,7 @@ impl State {
         self
     }
 
-    /// In the list to another row, in a detail to other lines of it.
+    /// Moves to another row in the list, or to other lines in a detail.
     fn moves(&mut self, by: isize, picture: &Picture) {
         if self.view == View::Detail {
             let rows = self.sorted(picture);

@@ -1,4 +1,4 @@
-//! Frames as text, held against what was looked at and found right (watch/frames/*.txt).
+//! Compares frames as text with reviewed ones (watch/frames/*.txt).
 
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -9,7 +9,8 @@ use super::once::{frame, text};
 use super::picture::{Key, Late, Picture, Row};
 use super::state::State;
 
-/// One of each kind: well, near its limit, late, not seen, and with a name that no terminal may obey.
+/// A row of each kind: well, near its limit, late, not observed, and with control characters in its
+/// name.
 fn picture() -> Picture {
     let grant = |number, kind, name: &str, what: &str, granted, used| {
         let mut row = Row::new(Key::Grant(number), kind, name.to_owned(), what.to_owned());
@@ -59,7 +60,7 @@ fn pressed(codes: &[KeyCode], picture: &Picture) -> State {
     })
 }
 
-/// With `PUNCTUAL_BLESS` set the files are written instead: look at them then.
+/// Compares a frame with its file. With `PUNCTUAL_BLESS` set, writes the file instead, for review.
 fn is_as_looked_at(name: &str, frame: &Buffer) {
     let file = format!("{}/src/watch/frames/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let is = text(frame);
@@ -97,7 +98,7 @@ fn frames_are_as_they_were_looked_at_with_colours_and_without() {
             let plain = frame(picture, &state, Look::of(false), size);
             is_as_looked_at(&format!("{name}-{}x{}", size.0, size.1), &plain);
             let coloured = frame(picture, &state, Look::of(true), size);
-            // Colours add nothing that is not said in words.
+            // Colours add nothing that the words do not say.
             assert_eq!(text(&coloured), text(&plain));
             assert!(is_coloured(&coloured) && !is_coloured(&plain), "{name}");
         }

@@ -1,15 +1,15 @@
-//! Numbers and names as a narrow column has room for them.
+//! Formats numbers and names for narrow columns.
 
-/// Of a CPU.
+/// Formats parts per million of a CPU as a percentage.
 pub(crate) fn percent(ppm: u64) -> String {
     format!("{:.1}%", ppm as f64 / 10_000.0)
 }
 
-/// A time of at most seven characters, such as `1.23ms`.
+/// Formats a time in at most seven characters, such as `1.23ms`.
 pub(crate) fn time(nanos: u64) -> String {
     let (value, unit) = match nanos {
         0..1_000 => return format!("{nanos}ns"),
-        // What would be rounded up to 1000 of a unit is 1 of the next.
+        // A value that would round up to 1000 of a unit is shown as 1 of the next.
         1_000..999_500 => (nanos as f64 / 1e3, "us"),
         999_500..999_500_000 => (nanos as f64 / 1e6, "ms"),
         _ => (nanos as f64 / 1e9, "s"),
@@ -21,13 +21,13 @@ pub(crate) fn time(nanos: u64) -> String {
     }
 }
 
-/// The same, below zero too.
+/// Formats a time that may be negative.
 pub(crate) fn signed_time(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     format!("{sign}{}", time(nanos.unsigned_abs()))
 }
 
-/// How many, in at most five characters.
+/// Formats a count in at most five characters.
 pub(crate) fn count(number: u64) -> String {
     match number {
         0..100_000 => number.to_string(),
@@ -36,7 +36,8 @@ pub(crate) fn count(number: u64) -> String {
     }
 }
 
-/// `used` of `granted` as a bar of so many characters; what is beyond it ends in `>`.
+/// Draws `used` of `granted` as a bar of `width` characters, which ends in `>` if `used` is
+/// greater.
 pub(crate) fn bar(used: u64, granted: u64, width: usize) -> String {
     let whole = used.saturating_mul(width as u64) / granted.max(1);
     let filled = usize::try_from(whole).unwrap_or(width).min(width);
@@ -48,7 +49,7 @@ pub(crate) fn bar(used: u64, granted: u64, width: usize) -> String {
     bar
 }
 
-/// The last `width` values as one row of bars, the greatest at full height.
+/// Draws the last `width` values as one row of bars, the greatest at full height.
 pub(crate) fn sparkline(values: &[u64], width: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -57,13 +58,14 @@ pub(crate) fn sparkline(values: &[u64], width: usize) -> String {
     shown.iter().map(|value| STEPS[step(*value).min(7)]).collect()
 }
 
-/// Names come from whoever made the thread: what a terminal would obey is shown as `?`.
+/// Replaces characters that a terminal would obey by `?`, because programs choose the names of
+/// threads.
 pub(crate) fn plain(text: &str) -> String {
     let obeyed = |letter: char| letter.is_control() || is_format(letter);
     text.chars().map(|letter| if obeyed(letter) { '?' } else { letter }).collect()
 }
 
-/// Letters that are not seen and change how others are: directions, joiners, tags.
+/// Returns whether a letter is invisible and changes others: directions, joiners, tags.
 fn is_format(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')

@@ -1,4 +1,4 @@
-//! What was found, as lines of JSON.
+//! Renders the findings as lines of JSON.
 
 use punctual_model::Duration;
 use punctual_observe::{Ended, Session};
@@ -14,7 +14,7 @@ use punctual::why::OfTrace;
 struct Late<'a> {
     late: Job<'a>,
     causes: Vec<Cause>,
-    /// Of a trace file: whether the kernel's evidence is in it.
+    /// For a trace file: whether it contains the kernel's evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     by_kernel: Option<bool>,
 }
@@ -54,22 +54,22 @@ struct End<'a> {
 struct Thread<'a> {
     thread: &'a str,
     tid: Option<u32>,
-    /// What its jobs are: `thread`, `upcall`, …
+    /// The kind of its jobs: `thread`, `upcall`, …
     kind: &'static str,
     verdict: String,
     complete: u64,
     late: u64,
     max_tardiness_ns: u64,
-    /// Time constraints that it asked for in vain.
+    /// The number of refused time constraints.
     refused: u64,
 }
 
-/// A line for each.
+/// Returns a line for each late job.
 pub(super) fn late(session: &Session, verdicts: &[Verdict]) -> String {
     verdicts.iter().map(|verdict| line(&one(session, verdict))).collect()
 }
 
-/// The last lines: of those found at the end, and of all threads.
+/// Returns the last lines: the late jobs found at the end, and the summary of all threads.
 pub(super) fn end(ended: &Ended) -> String {
     let named = |verdict: &Verdict| {
         let subject = ended.subjects.get(verdict.late.job.task as usize);
@@ -120,7 +120,7 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
 }
 
 fn line(value: &impl Serialize) -> String {
-    // Cannot fail: no map with keys that are not text, no writer.
+    // Cannot fail: all map keys are text, and nothing is written to a device.
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
@@ -134,12 +134,12 @@ struct EndOfFile<'a> {
     damaged_places: usize,
     damaged_bytes: usize,
     blocks_missing: u64,
-    /// In those blocks, as far as the blocks after them tell.
+    /// The number of events in the missing blocks, as far as the later blocks reveal it.
     events_missing: u64,
     notes: Vec<String>,
 }
 
-/// The same of a trace file.
+/// Returns the lines of a trace file.
 pub(super) fn of_trace(of: &OfTrace) -> String {
     let named = |verdict: &Verdict, by_kernel| {
         let subject = of.subjects.get(verdict.late.job.task as usize);

@@ -1,4 +1,4 @@
-//! What was found, for a person.
+//! Renders the findings for a person.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,23 @@ use punctual_trace::check::Judged;
 
 use punctual::why::OfTrace;
 
-/// Causes of a late job that are told.
+/// The most causes listed for a late job.
 const CAUSES: usize = 4;
 
-/// A job waits for the jobs of its subject that were released before.
+/// The cause of a job that waits for earlier jobs of its own subject.
 const EARLIER: &str = "its own earlier jobs";
 
-/// Kinds of causes that have a row of their own.
+/// The most kinds of causes with a row of their own.
 const KINDS: usize = 12;
 
-/// Collects what is found until the end.
+/// Collects findings until the end.
 pub(super) struct Report {
     worst: usize,
     begun: Instant,
-    /// The latest of all, the latest first.
+    /// The latest late jobs of all, the latest first.
     latest: Vec<Verdict>,
-    /// By cause: of how many jobs it was the main one, how much of all tardiness is laid to it.
+    /// For each cause, the number of jobs of which it was the main one, and its share of all
+    /// tardiness.
     causes: BTreeMap<Kind, (u64, Duration)>,
 }
 
@@ -66,7 +67,7 @@ impl Report {
         page + &format!("\n{written} records of the kernel, {lost} lost.{missing}\n")
     }
 
-    /// The tables, and the latest jobs one by one.
+    /// Returns the tables, and the latest jobs one by one.
     fn page(&self, subjects: &[(Subject, Judged)]) -> String {
         let mut page = format!("\n{}\n", threads(subjects));
         for (subject, judged) in subjects.iter().filter(|(_, judged)| judged.refused > 0) {
@@ -149,7 +150,7 @@ impl Report {
     }
 }
 
-/// Causes of a kind are added up; threads by their names.
+/// A kind of cause. Causes of a kind are added up, and threads are distinguished by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Called(String),
@@ -173,12 +174,12 @@ impl Kind {
     }
 }
 
-/// The same of a job of subject `number`.
+/// Describes a cause of a job of subject `number`.
 pub(crate) fn of_job(of: &Spent, number: u32, subjects: &[(Subject, Judged)]) -> String {
     if *of == Spent::Subject(number) { EARLIER.to_owned() } else { cause(of, subjects) }
 }
 
-/// With the names of the trace.
+/// Describes a cause with the names of the trace.
 fn cause(cause: &Spent, subjects: &[(Subject, Judged)]) -> String {
     let named = match cause {
         Spent::Subject(number) => subjects.get(*number as usize),
@@ -210,7 +211,7 @@ fn threads(subjects: &[(Subject, Judged)]) -> Table {
     table
 }
 
-/// What a trace file amounts to.
+/// Renders the result of a trace file.
 pub(super) fn of_trace(worst: usize, of: &OfTrace) -> String {
     let mut report = Report::new(worst, of.begun);
     report.more(&of.by_kernel);

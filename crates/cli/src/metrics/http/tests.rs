@@ -1,6 +1,6 @@
 use super::*;
 
-/// A server on a socket of its own; its thread ends with the test's process.
+/// Starts a server on a socket of its own; its thread ends with the test process.
 fn serving() -> std::path::PathBuf {
     let folder = tempfile::tempdir().expect("a folder").keep();
     let path = folder.join("http.sock");
@@ -13,7 +13,7 @@ fn serving() -> std::path::PathBuf {
 fn ask(path: &std::path::Path) -> String {
     let mut stream = UnixStream::connect(path).expect("it listens");
     let mut said = String::new();
-    // Who is turned away may be cut off while asking.
+    // A client that is turned away may be cut off while it sends.
     let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
     let _ = asked.and_then(|()| stream.read_to_string(&mut said));
     said
@@ -23,14 +23,15 @@ fn ask(path: &std::path::Path) -> String {
 fn who_asks_for_nothing_keeps_nobody_from_asking_for_long() {
     let path = serving();
     assert!(ask(&path).ends_with("\r\n\r\na 1\n"));
-    // All places taken by those who say nothing, or never end.
+    // All places are taken by clients that send nothing, or never finish.
     let mut slow: Vec<UnixStream> =
         (0..MOST).map(|_| UnixStream::connect(&path).expect("it listens")).collect();
     let begun = clock::now();
     let mut turned_away = 0_u32;
     loop {
         for one in &mut slow {
-            // Drop by drop does not help: the time is for all of it. It may be over.
+            // Small pieces gain no time, since the limit is for the whole request. It may be over
+            // already.
             let _ = one.write(b"G");
         }
         let said = ask(&path);

@@ -1,4 +1,4 @@
-//! The metrics of channels: what was promised, and what became of it.
+//! The metrics of channels: their contracts, and how they were kept.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use punctual_client::wire::{ChannelStatus, ChannelsStatus, Counts};
 use super::families::{Families, Label};
 use super::{MOST_ROWS, seconds};
 
-/// What one value of a channel's account is.
+/// A value of a channel's account: its name, its help text and its getter.
 type Count = (&'static str, &'static str, fn(&Counts) -> u64);
 
-/// Nothing where the broker carries none.
+/// Writes the metrics of channels, or nothing if the broker carries none.
 pub(super) fn write(to: &mut Families, channels: &ChannelsStatus) -> fmt::Result {
     let Some(totals) = &channels.totals else { return Ok(()) };
     let (second, bytes) = (Unit::Seconds, Unit::Other("bytes_per_second".into()));

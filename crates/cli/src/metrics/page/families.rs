@@ -1,4 +1,4 @@
-//! Writing a family of metrics: its head once, then its rows.
+//! Writes a family of metrics: its head once, then its rows.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// A name and its value.
+/// The name and value of a label.
 pub(super) type Label = (&'static str, String);
 
-/// The families of a page, one after the other.
+/// Writes the families of a page, one after the other.
 pub(super) struct Families<'a, 'b> {
     to: &'a mut DescriptorEncoder<'b>,
 }
@@ -19,12 +19,12 @@ impl<'a, 'b> Families<'a, 'b> {
         Self { to }
     }
 
-    /// One value.
+    /// Writes a gauge with a single value.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         self.gauges(name, help, None, [([], value)])
     }
 
-    /// Values that go up and down; nothing if there is none.
+    /// Writes gauges with labels, or nothing if there are none.
     pub(super) fn gauges<const N: usize>(
         &mut self,
         name: &str,
@@ -38,7 +38,7 @@ impl<'a, 'b> Families<'a, 'b> {
         }
         let mut family = self.to.encode_descriptor(name, help, unit, MetricType::Gauge)?;
         for (labels, value) in rows {
-            // Of no labels the library writes `{}`.
+            // For an empty set of labels the library would write `{}`.
             if N == 0 {
                 family.encode_gauge(&value)?;
             } else {
@@ -48,7 +48,7 @@ impl<'a, 'b> Families<'a, 'b> {
         Ok(())
     }
 
-    /// How many since the start; nothing if there is none.
+    /// Writes counters since the start, or nothing if there are none.
     pub(super) fn counters<const N: usize>(
         &mut self,
         name: &str,
@@ -71,14 +71,14 @@ impl<'a, 'b> Families<'a, 'b> {
         Ok(())
     }
 
-    /// Time since the start.
+    /// Writes a counter of time since the start.
     pub(super) fn counter_of_seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         let unit = Some(&Unit::Seconds);
         let mut family = self.to.encode_descriptor(name, help, unit, MetricType::Counter)?;
         family.encode_counter::<[Label; 0], f64, u64>(&value, None)
     }
 
-    /// Times: their sum, and how many in each step; nothing if there is none.
+    /// Writes histograms of times with their sums, or nothing if there are none.
     pub(super) fn histograms_of_seconds<const N: usize>(
         &mut self,
         name: &str,

@@ -67,7 +67,7 @@ fn what_the_broker_says_is_told() {
         assert!(page.lines().any(|one| one == line), "{line}\n{page}");
     }
     assert!(page.ends_with("\n# EOF\n"), "{page}");
-    // What is not known is absent, not nothing.
+    // An unknown value is absent, not zero.
     assert!(!page.contains("used_cpus{grant=\"5\""), "{page}");
     assert!(!page.contains("punctual_channel") && !page.contains("punctual_jobs"), "{page}");
 }

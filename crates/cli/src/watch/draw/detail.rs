@@ -1,4 +1,4 @@
-//! One row, with all that is known of it.
+//! Shows one row with all that is known of it.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::watch::look::Look;
 use crate::watch::picture::{Late, Row};
 use crate::watch::words::{percent, plain, signed_time, sparkline, time};
 
-/// Causes of a late job that are told.
+/// The most causes listed for a late job.
 const CAUSES: usize = 5;
 
 pub(super) fn draw(frame: &mut Frame, area: Rect, row: &Row, scroll: u16, look: Look) {
@@ -18,7 +18,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, row: &Row, scroll: u16, look: 
     let inner = block.inner(area);
     let mut text: Vec<Line> = lines(row).into_iter().map(Line::raw).collect();
     if !row.latencies.is_empty() {
-        // In the place that `lines` has left for it.
+        // Drawn in the place that `lines` leaves for it.
         let spark = sparkline(&row.latencies, inner.width.into());
         if let Some(line) = text.iter_mut().find(|line| line.width() == 0) {
             *line = Line::styled(spark, look.good());
@@ -29,7 +29,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, row: &Row, scroll: u16, look: 
     frame.render_widget(Paragraph::new(text).block(block).scroll((scroll, 0)), area);
 }
 
-/// All there is to say, line by line; an empty one is the place of the sparkline.
+/// Returns all lines of the detail; the empty one is the place of the sparkline.
 pub(crate) fn lines(row: &Row) -> Vec<String> {
     let none = || "–".to_owned();
     let mut lines = vec![
@@ -56,7 +56,7 @@ fn fact(what: &str, said: &str) -> String {
     format!("{what:<12}{said}")
 }
 
-/// The percentiles of the recent wake-up latencies.
+/// Returns the percentiles of the recent wake-up latencies.
 pub(super) fn latencies(row: &Row) -> String {
     match [50, 99, 100].map(|percent| row.latency(percent)) {
         [Some(p50), Some(p99), Some(max)] => format!(
@@ -70,7 +70,7 @@ pub(super) fn latencies(row: &Row) -> String {
     }
 }
 
-/// A late job and its causes.
+/// Describes a late job and its causes.
 pub(super) fn late_job(late: &Late) -> Vec<String> {
     let Late { job, tardiness_ns, own_ns, causes } = late;
     let head = format!(

@@ -1,4 +1,4 @@
-//! What the keys and columns mean, above everything else.
+//! Explains the keys and columns in a window above everything else.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Flex, Layout, Rect};

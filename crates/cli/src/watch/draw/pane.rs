@@ -1,4 +1,4 @@
-//! Below the rows: the chosen one's latencies and its latest late job.
+//! Shows the selected row's latencies and its latest late job below the rows.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! The rows.
+//! Draws the rows.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -10,10 +10,10 @@ use crate::watch::look::Look;
 use crate::watch::picture::Row;
 use crate::watch::words::{bar, count, percent, plain, signed_time, sparkline, time};
 
-/// The bar of use against budget.
+/// The width of the bar of use against budget.
 const BAR: usize = 8;
 
-/// From this width on what was promised and the latencies have columns of their own.
+/// The width from which the contract and the latencies have columns of their own.
 const WIDE: u16 = 110;
 const SPARK: u16 = 16;
 

@@ -1,4 +1,4 @@
-//! What a watched thread did.
+//! Counts what a watched thread did.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use punctual_trace::cause::Verdict;
 use crate::watch::observed::Happening;
 use crate::watch::picture::{LATE_KEPT, Late, RECENT, Row};
 
-/// All that is kept of a thread.
+/// The account of a thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) promise: Promise,
@@ -22,7 +22,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Counts what it did.
+    /// Counts a happening.
     pub(super) fn add(&mut self, happening: &Happening) {
         match happening {
             Happening::Began { wakeup_latency, .. } => {
@@ -42,7 +42,7 @@ impl Account {
         }
     }
 
-    /// Tells it in a row.
+    /// Writes the account into a row.
     pub(super) fn tell(&self, row: &mut Row) {
         let promised = self.promise.relative_deadline;
         row.jobs = Some(self.jobs);
@@ -50,7 +50,7 @@ impl Account {
         row.slack_ns = promised.and_then(|relative_deadline| self.slack(relative_deadline));
         row.latencies = self.latencies.iter().copied().collect();
         row.late_jobs = self.late_jobs.iter().cloned().collect();
-        // Of two that are equal the first by name: it does not flicker.
+        // Of equal counts the first name wins, so the display does not flicker.
         let most =
             self.causes.iter().max_by_key(|(name, count)| (**count, std::cmp::Reverse(*name)));
         row.cause = most.map(|(cause, _)| (*cause).to_owned());
@@ -64,7 +64,7 @@ impl Account {
         }
     }
 
-    /// Of the tightest of the recent jobs.
+    /// Returns the slack of the tightest recent job.
     fn slack(&self, relative_deadline: Duration) -> Option<i64> {
         let longest = *self.response_times.iter().max()?;
         let slack = i128::from(relative_deadline.as_nanos()) - i128::from(longest);
@@ -123,7 +123,7 @@ mod tests {
     fn jobs_are_counted_and_the_tightest_gives_the_slack() {
         let mut account = Account::default();
         account.add(&ended(900, None));
-        // No promise: nothing is late, and nothing has slack.
+        // Without a promise no job is late, and there is no slack.
         assert_eq!((told(&account).late, told(&account).slack_ns), (None, None));
         account.promise.relative_deadline = Some(Duration::from_millis(1));
         assert_eq!((told(&account).late, told(&account).slack_ns), (Some(0), Some(100_000)));

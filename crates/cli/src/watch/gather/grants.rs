@@ -1,4 +1,4 @@
-//! From the broker's words to rows.
+//! Turns the broker's answers into rows.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::watch::observed::tree;
 use crate::watch::picture::{Key, Row};
 use crate::watch::words::{percent, time};
 
-/// The sums of the host.
+/// Describes the totals of the host.
 pub(super) fn host(status: &Status) -> String {
     let totals = &status.totals;
     format!(
@@ -25,7 +25,7 @@ pub(super) fn host(status: &Status) -> String {
     )
 }
 
-/// The sums of the link, if there is one.
+/// Describes the totals of the link, if there is one.
 pub(super) fn link(channels: &ChannelsStatus) -> Option<String> {
     let totals = channels.totals.as_ref()?;
     let mbit = |bps: u64| bps as f64 / 1e6;
@@ -33,24 +33,25 @@ pub(super) fn link(channels: &ChannelsStatus) -> Option<String> {
     Some(format!("link: {promised:.1} of {link:.0} Mbit/s, {} channels", totals.channels))
 }
 
-/// Its thread, and what is held against that.
+/// Returns the grant's thread and the promise it is held to.
 pub(super) fn target(grant: &GrantStatus) -> (u32, Promise) {
     (thread_of(grant), promise(grant))
 }
 
-/// Each job of the thread has the period for its own, and needs no more than the budget.
+/// Returns the promise of a grant: the deadline of each job is the period, and its wcet the budget.
 pub(crate) fn promise(grant: &GrantStatus) -> Promise {
     let period = grant.period_ns.map(Duration::from_nanos);
     let wcet = grant.budget_ns.map(Service::from_nanos);
     Promise { period: None, relative_deadline: period, wcet }
 }
 
-/// The kernel's ids are positive; nobody is watched in place of one that is not.
+/// Returns the grant's thread. The kernel's ids are positive; an invalid one becomes an id of no
+/// thread.
 pub(crate) fn thread_of(grant: &GrantStatus) -> u32 {
     u32::try_from(grant.thread).unwrap_or(u32::MAX)
 }
 
-/// A grant's row.
+/// Returns a grant's row.
 pub(super) fn grant(grant: &GrantStatus, accounts: &BTreeMap<u32, Account>) -> Row {
     let thread = thread_of(grant);
     let kind = match grant.kind {
@@ -74,7 +75,7 @@ pub(super) fn grant(grant: &GrantStatus, accounts: &BTreeMap<u32, Account>) -> R
     row
 }
 
-/// A channel's row: its messages are its jobs.
+/// Returns a channel's row, with its messages as its jobs.
 pub(super) fn channel(status: &ChannelStatus) -> Row {
     let asked = &status.channel;
     let bound = asked.delay_bound_ns;

@@ -1,4 +1,4 @@
-//! The threads of a process and of what it started, and what they use.
+//! The threads of a process and of its descendants, and their use.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::account::Account;
 use crate::watch::observed::tree::{self, Tree};
 use crate::watch::picture::{Key, Row};
 
-/// Use is told over so long at least.
+/// The shortest window over which use is measured.
 const WINDOW: Duration = Duration::from_millis(900);
 
-/// What each thread has used lately.
+/// The recent use of each thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Uses {
     of: BTreeMap<u32, Use>,
@@ -26,7 +26,7 @@ struct Use {
 }
 
 impl Uses {
-    /// A row for each thread that is there.
+    /// Returns a row for each existing thread.
     pub(super) fn rows(
         &mut self,
         tree: &Tree,
@@ -47,7 +47,7 @@ impl Uses {
         rows.collect()
     }
 
-    /// In parts per million of a CPU; none until it was watched for a while.
+    /// Returns the use in parts per million of a CPU, or `None` before the first window is over.
     fn of_thread(&mut self, process: u32, thread: u32, now: Instant) -> Option<u64> {
         let used = tree::used(process, thread)?;
         let known = self.of.entry(thread).or_insert(Use { since: now, used, ppm: None });

@@ -1,4 +1,4 @@
-//! The threads of a process and of all that it starts, as /proc has them (proc(5)).
+//! The threads of a process and of all its descendants, from /proc (proc(5)).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,20 +6,21 @@ use std::path::Path;
 
 use punctual_model::Service;
 
-/// Processes that are looked at in one go: a bomb of forks is not followed for ever.
+/// The most processes examined at a time, so that a fork bomb is not followed forever.
 const MOST: usize = 4096;
 
-/// What is there at this moment.
+/// The threads that exist at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// Process and thread, of all that is work.
+    /// The process and thread ids of the work.
     pub(crate) threads: Vec<(u32, u32)>,
-    /// Threads of the program that enforces budgets.
+    /// The threads of the program that enforces budgets.
     pub(crate) enforcers: Vec<u32>,
 }
 
 impl Tree {
-    /// `root` and what it started. Processes that run `enforcer` are not the work.
+    /// Finds `root` and its descendants. Processes that execute `enforcer` are not part of the
+    /// work.
     pub(crate) fn of(root: u32, enforcer: Option<&Path>) -> Self {
         let mut tree = Self::default();
         let (mut seen, mut next) = (BTreeSet::new(), vec![root]);
@@ -51,20 +52,21 @@ fn threads(process: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// It has ended and nobody has asked how: its folder is still there.
+/// Returns whether the process is a zombie, which keeps its folder until its parent has waited for
+/// it.
 fn is_dead(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name before it is in parentheses, and may have some itself.
+    // The name before the state is in parentheses, and may contain parentheses itself.
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// The name of a thread.
+/// Returns the name of a thread.
 pub(crate) fn name(thread: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
     Some(text.trim_end_matches('\n').to_owned())
 }
 
-/// The processor time of a thread, by the scheduler's own account.
+/// Returns the processor time of a thread, as the scheduler accounts for it.
 pub(crate) fn used(process: u32, thread: u32) -> Option<Service> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok().map(Service::from_nanos)

@@ -84,7 +84,7 @@ fn the_chosen_row_stays_chosen_when_the_order_changes_or_it_goes() {
     assert_eq!(state.place(&state.sorted(&picture)), Some(0));
     picture.rows.clear();
     assert_eq!(state.place(&state.sorted(&picture)), None);
-    // Keys on an empty list do nothing.
+    // Keys do nothing on an empty list.
     assert_eq!(press(state.clone(), KeyCode::Enter, &picture).view, View::List);
     assert_eq!(press(state.clone(), KeyCode::Down, &picture), state);
 }
@@ -103,7 +103,7 @@ fn enter_opens_and_escape_closes() {
         let closed = press(scrolled.clone(), code, &picture);
         assert_eq!((closed.view, closed.chosen), (View::List, open.chosen));
     }
-    // Opened again it begins at its first line.
+    // A reopened detail begins at its first line.
     let again = press(press(scrolled, KeyCode::Esc, &picture), KeyCode::Enter, &picture);
     assert_eq!(again.scroll, 0);
 }
