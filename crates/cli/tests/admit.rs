@@ -1,4 +1,4 @@
-//! `punctual admit`, from outside: exit codes, messages and JSON.
+//! Runs `punctual admit` as a process, and checks exit codes, messages and JSON.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -58,7 +58,7 @@ fn admit(args: &[&str], contract: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    // It may exit before it has read anything, as for --help.
+    // The program may exit before it has read its input, as for --help.
     let _ = child.stdin.take().expect("piped").write_all(contract);
     child.wait_with_output().expect("it ends")
 }
@@ -109,7 +109,7 @@ fn the_verdict_comes_first_and_then_what_is_tightest() {
     let contract: String = (0..30).map(task).collect();
     let few = out(&admit(&["-"], contract.as_bytes()));
     assert!(few.starts_with("admitted under "), "{few}");
-    // The longest periods have the longest deadlines, and here the most slack.
+    // The longest periods have the longest deadlines, and in this contract the most slack.
     assert!(few.contains("│ t29 ") && !few.contains("│ t9 "), "{few}");
     assert!(few.contains("the 20 of 30 tasks with the least slack; --all shows all"), "{few}");
     let all = out(&admit(&["--all", "-"], contract.as_bytes()));
@@ -221,7 +221,7 @@ fn reservations_are_listed_and_bounded() {
 
 #[test]
 fn more_cpus_than_there_are_is_a_refusal() {
-    // The most a contract may ask for; should a test ever run on such a host, it is admitted.
+    // This is the most a contract may ask for; a host that has as many CPUs would admit it.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if cpus >= 1024 {
         return;
@@ -265,7 +265,7 @@ fn ten_thousand_tasks_are_answered_and_twenty_thousand_exit_with_2() {
     assert!(err(&output).contains("at most 16384"), "{}", err(&output));
     let output = admit(&["-"], many(9_999).as_bytes());
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    // One more than a whole CPU by 100 µs a second: no priority helps, and that is what is said.
+    // This is 100 µs a second more than a whole CPU, so no priority helps, and the answer says so.
     let output = admit(&["-"], many(10_001).as_bytes());
     assert_eq!(output.status.code(), Some(1));
     assert!(out(&output).contains("need more than the whole CPU"), "{}", out(&output));
@@ -300,7 +300,7 @@ fn help_has_examples_and_exit_codes() {
     }
 }
 
-/// A reservation alone in its CPU's timetable: one slot a period, a gap of the rest.
+/// A reservation alone in its CPU's timetable has one slot a period, and a gap for the rest.
 #[test]
 fn explained_reservations_have_a_timetable() {
     let modem = "[[reservation]]\nname = \"modem\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
@@ -315,8 +315,8 @@ fn explained_reservations_have_a_timetable() {
     assert!(out(&admit(&["--explain", "-"], modem.as_bytes())).contains("longest gap"));
 }
 
-/// A stream whose messages the link cannot send: how it was derived is shown all the same, and the
-/// link that would do is offered.
+/// The link cannot send the stream's messages, but the answer still shows the derivation, and
+/// offers a link that is fast enough.
 #[test]
 fn refused_streams_are_explained_and_a_faster_link_is_offered() {
     let contract = r#"

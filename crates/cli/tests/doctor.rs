@@ -1,11 +1,11 @@
-//! `punctual doctor` on this host, with the rights the tests have and with none.
+//! `punctual doctor` on this host, with the rights of the tests and without any.
 
 mod common;
 
 use common::{punctual, text, unprivileged};
 use serde_json::Value;
 
-/// The check with this name.
+/// Returns the check of this name.
 fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
     let checks = diagnosis["checks"].as_array().expect("a list");
     checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name}"))
@@ -20,7 +20,7 @@ fn every_check_has_a_name_a_state_and_what_was_found() {
         assert!(["ok", "warning", "cannot", "unknown"].contains(&state), "{check}");
         assert!(!check["name"].as_str().expect("text").is_empty());
         assert!(!check["found"].as_str().expect("text").is_empty());
-        // Whatever is not in order says what to do.
+        // Each check that is not in order has a remedy.
         assert_eq!(state == "ok", check["remedy"].is_null(), "{check}");
     }
     let code = if diagnosis["able"] == true { 0 } else { 3 };

@@ -1,4 +1,5 @@
-//! `punctual explore`, from outside: its files against the library, its page, its refusals.
+//! Runs `punctual explore` as a process: compares its files with the library, and checks its page
+//! and its refusals.
 
 mod common;
 
@@ -61,7 +62,7 @@ min_inter_arrival = "20ms"
 delay_bound = "10ms"
 "#;
 
-/// A folder with a contract in it, and where its results go.
+/// A folder with a contract, and the place for the results.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -84,7 +85,7 @@ impl Place {
         punctual(&arguments)
     }
 
-    /// The same, which must succeed: all files by name.
+    /// Runs the command, which must succeed, and returns all files by name.
     fn files(&self, out: &str, more: &[&str]) -> BTreeMap<String, Vec<u8>> {
         let output = self.explore(out, more);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -103,7 +104,7 @@ fn read_all(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// The rows of a CSV file by the keys of its header.
+/// Returns the rows of a CSV file by the keys of its header.
 fn rows(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Vec<BTreeMap<String, String>> {
     csv::Reader::from_reader(&files[name][..])
         .deserialize()
@@ -152,7 +153,7 @@ fn breakdown_is_what_the_library_says() {
     }
     for policy in Policy::NAMES.map(|(name, _)| name) {
         let exact = |row: &&BTreeMap<_, _>| row["policy"] == policy && row["test"] == "exact";
-        // These tasks are of one criticality, so it would be `edf` once more.
+        // These tasks are of one criticality, so `edf-vd` would equal `edf`.
         assert_eq!(rows_seen.iter().any(|row| exact(&row)), policy != "edf-vd", "{policy}");
     }
 }
@@ -220,7 +221,7 @@ fn figure_17_has_its_two_edges() {
     assert_eq!(line("gap_line_ns"), [500_001, 1_500_001, 2_500_001, 3_500_001]);
 }
 
-/// Counts one more at a time.
+/// Counts copies by adding one at a time.
 fn copies(channel: &Channel, delays: impl Fn(&[Channel]) -> Vec<DelayBound>) -> usize {
     let fits = |count: usize| {
         let set = vec![channel.clone(); count];
@@ -299,12 +300,12 @@ fn the_same_contract_gives_the_same_bytes() {
     let one = place.files("one", &["--threads", "1", "--points", "20"]);
     assert_eq!(one.len(), 8);
     assert_eq!(one, place.files("three", &["--threads", "3", "--points", "20"]));
-    // Nor does it matter where the contract lies.
+    // The result does not depend on the contract's folder either.
     let other = Place::with(&format!("{TASKS}{CHANNELS}"));
     assert_eq!(one, other.files("one", &["--points", "20"]));
 }
 
-/// Tags open and close in order; what is between them is returned without them.
+/// Checks that tags open and close in order, and returns the text between them.
 fn text_of(page: &str) -> String {
     const VOID: [&str; 1] = ["meta"];
     let mut open = Vec::new();
@@ -334,7 +335,8 @@ fn the_page_is_whole_alone_and_safe() {
     for wanted in ["Breakdown utilisation", "Reservations that are enough", "contract.toml"] {
         assert!(words.contains(wanted), "{wanted}");
     }
-    // One plot of factors, one of response times, two of reservations, four of channels.
+    // There is one plot of factors, one of response times, two of reservations and four of
+    // channels.
     assert_eq!(page.matches("<svg viewBox=\"0 0 760 380\" role=\"img\"").count(), 8);
     for n in 1..=8 {
         for id in [format!("id=\"plot-{n}-title\">"), format!("id=\"plot-{n}-text\">")] {
@@ -421,7 +423,7 @@ fn what_is_there_stays_unless_forced() {
     for wanted in ["index.html", "breakdown.csv", "--force", "--out"] {
         assert!(why.contains(wanted), "{wanted} in {why}");
     }
-    // Each once, however many sheets there would be.
+    // Each file is named once, however many sheets there would be.
     let why = text(&place.explore("out", &[]).stderr);
     assert_eq!(why.matches("index.html").count(), 1, "{why}");
     assert_eq!(fs::read(&mine).expect("still there"), b"mine");

@@ -1,4 +1,4 @@
-//! `punctual fit`, as a person types it. The programs are this test program again.
+//! `punctual fit`, as a user types it. The watched programs are this test program again.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -7,9 +7,9 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 use serde_json::Value;
 
-/// What the program does.
+/// The variable that selects what the program does.
 const PROGRAM: &str = "PUNCTUAL_FITTED";
-/// It ends by itself, whatever becomes of who started it.
+/// The program ends by itself after this time, even if its parent is gone.
 const LENGTH: Duration = Duration::from_secs(60);
 
 #[test]
@@ -49,7 +49,7 @@ fn fit(what: &str, arguments: &[&str]) -> Option<Output> {
     Some(output)
 }
 
-/// What the harness prints comes before the answer.
+/// Skips the output of the harness, which comes before the answer.
 fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let from = text.find("{\n  \"watched_ns\"").unwrap_or_else(|| panic!("no answer: {text}"));
@@ -73,12 +73,12 @@ fn a_period_is_found_and_what_is_proposed_is_tried() {
     assert!((period - 2e7).abs() < 4e5, "{found:#}");
     let (budget, every) = (&found["reservation"]["budget_ns"], &found["reservation"]["period_ns"]);
     assert!(budget.as_u64() >= Some(1_000_000) && every.as_u64() == Some(20_000_000), "{found:#}");
-    // A busy machine may make jobs late; the exit code says what the answer says.
+    // A busy machine may make jobs late; the exit code must agree with the answer.
     let kept = found["trial"]["kept"].as_bool();
     match output.status.code() {
         Some(0) => assert_eq!(kept, Some(true), "{found:#}"),
         Some(1) => assert_eq!(kept, Some(false), "{found:#}"),
-        // The host has no bandwidth for it, or no privilege.
+        // The host has no bandwidth for the trial, or the test has no privilege.
         Some(3) => println!("not tried: {}", page["trial"]["why_not"]),
         other => panic!("{other:?}: {found:#}"),
     }
@@ -92,7 +92,7 @@ fn who_never_waits_has_no_period() {
     assert_eq!(output.status.code(), Some(1));
     let page = json(&output);
     let found = thread(&page, "program");
-    // On a machine with other work it may get less of a CPU than shows that it would work on.
+    // On a busy machine it may get too little of a CPU to show that it never waits.
     assert!(found["not_periodic"].is_string() && found["reservation"].is_null(), "{found:#}");
 }
 
@@ -102,7 +102,7 @@ fn the_contract_is_one_that_is_admitted() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
     let contract = &text[text.find("# program").expect("a contract")..];
-    // Behind it comes what the harness prints when it is ended: nothing.
+    // Nothing follows the contract: the harness prints nothing when it is ended.
     let mut admit = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(["admit", "-"])
         .stdin(Stdio::piped())

@@ -1,4 +1,5 @@
-//! `punctual report`, as a person types it. What is on the page is tested with the page.
+//! `punctual report`, as a user types it. The tests of the report crate check the contents of
+//! pages.
 
 mod common;
 
@@ -10,7 +11,8 @@ use tempfile::TempDir;
 
 const STUDIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/studio.toml");
 
-/// A folder with the trace of a simulation in which one job in four takes six times as long as it should.
+/// Makes a folder with the trace of a simulation in which one job in four takes six times as long
+/// as it should.
 fn simulated() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("studio.ptrace");
@@ -50,7 +52,7 @@ fn the_trace_of_a_simulation_is_a_page_and_tables() {
     {
         assert!(html.contains(words), "{words}");
     }
-    // Broken promises are shown, not judged: exit 0 all the same.
+    // The page shows broken promises without judging them, so the exit code is 0.
     let (code, said, _) = report(&trace, &["--json"]);
     let json: Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!(code, 0);

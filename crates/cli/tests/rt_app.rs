@@ -1,5 +1,5 @@
-//! Workloads of rt-app as contracts, from outside: how they are recognised, their notes, messages
-//! and exit codes.
+//! Workloads of rt-app as contracts, run as a process: how they are recognised, their notes,
+//! messages and exit codes.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn a_workload_is_admitted_and_its_notes_go_to_standard_error() {
     assert_eq!(page["admitted"], true);
     assert_eq!(page["tasks"][0]["name"], "control");
     assert_eq!(page["tasks"][0]["relative_deadline_ns"], 10_000_000);
-    // It takes 1 ms alone, and the reservation of 2 ms every 8 ms stands above it.
+    // It takes 1 ms alone, and the reservation of 2 ms every 8 ms is above it.
     let bound = page["tasks"][0]["response_time_bound_ns"].as_u64().expect("a number");
     assert!((3_000_000..=10_000_000).contains(&bound), "{bound}");
     assert_eq!(page["reservations"][0]["budget_ns"], 2_000_000);
@@ -48,7 +48,7 @@ fn a_workload_is_admitted_and_its_notes_go_to_standard_error() {
     assert_eq!(told(&page), notes);
 }
 
-/// The notes of a JSON answer as standard error has them.
+/// Returns the notes of a JSON answer in the form of standard error.
 fn told(page: &Value) -> String {
     let notes = page["notes"].as_array().expect("a list").iter();
     notes.map(|note| format!("note: {}\n", note.as_str().expect("text"))).collect()

@@ -1,7 +1,7 @@
-//! `punctual serve` and `punctual status` as people and service managers start them.
+//! `punctual serve` and `punctual status` as users and service managers start them.
 //!
-//! Each broker has a folder of its own and is killed when its test ends, however it ends. The tests
-//! check who answers what, never how fast. What a broker grants is in tests/tests/broker.
+//! Each broker has a folder of its own and is killed when its test ends. The tests check answers,
+//! never times. The tests in tests/tests/broker check what a broker grants.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 mod common;
@@ -27,13 +27,13 @@ fn folder() -> TempDir {
     tempfile::Builder::new().prefix("punctual-serve").tempdir().expect("a folder")
 }
 
-/// Whether a broker can do its work here; if not the reason is printed.
+/// Returns whether a broker can work here, and prints the reason if not.
 fn can_serve() -> bool {
     let tried = sched::try_out(Class::Fifo { priority: 1 });
     tried.inspect_err(|refused| println!("skipped: {refused}")).is_ok()
 }
 
-/// Until `found` has something, for up to twenty seconds.
+/// Polls until `found` returns a value, for up to twenty seconds.
 fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     for _ in 0..1_000 {
         if let Some(found) = found() {
@@ -44,14 +44,15 @@ fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     panic!("not within twenty seconds: {what}");
 }
 
-/// A broker with a folder of its own. Killed when dropped.
+/// A broker with its own folder. Killed when dropped.
 struct Serving {
     folder: TempDir,
     child: Child,
 }
 
 impl Serving {
-    /// A shell runs `before` and becomes the broker; `prepare` may give it more.
+    /// Starts a shell that runs `before` and then becomes the broker. `prepare` may change the
+    /// command.
     fn start(before: &str, prepare: impl FnOnce(&Path, &mut Command)) -> Self {
         let folder = folder();
         fs::write(folder.path().join("broker.toml"), "").expect("ours");
@@ -85,7 +86,7 @@ impl Serving {
         punctual(&arguments)
     }
 
-    /// As JSON, once it answers.
+    /// Returns the status as JSON, once the broker answers.
     fn json(&self) -> Value {
         let answer = eventually("the broker answers", || {
             Some(self.status(&["--json"])).filter(|output| output.status.code() == Some(0))
@@ -93,7 +94,7 @@ impl Serving {
         serde_json::from_slice(&answer.stdout).expect("JSON")
     }
 
-    /// Ends it as a service manager does: its exit code.
+    /// Ends the broker as a service manager does, and returns its exit code.
     fn terminate(&mut self) -> Option<i32> {
         send(&self.child, Signal::TERM).expect("our child");
         let ended = || self.child.try_wait().expect("our child");
@@ -162,7 +163,7 @@ fn it_serves_until_it_is_told_to_end() {
     let totals = &status["totals"];
     assert_eq!((&totals["grants"], &totals["granted_ppm"]), (&0.into(), &0.into()));
     assert!(totals["cpus"].as_u64() >= Some(1));
-    // Nothing was measured here, and promises to others are not made on free switches.
+    // Nothing was measured here, and a broker does not promise on the assumption of free switches.
     assert_eq!(totals["context_switch_ns"], 5_000);
     let page = text(&serving.status(&[]).stdout);
     assert!(page.contains("0.0 % of ") && page.contains("A switch is charged 5us"), "{page}");
@@ -181,7 +182,7 @@ fn it_serves_until_it_is_told_to_end() {
     assert!(said.contains("another broker"), "{said}");
 
     assert_eq!(serving.terminate(), Some(0));
-    // Its name may stay where only root can remove it; nobody listens there.
+    // The socket's file may stay where only root can remove it, but no broker listens there.
     assert_eq!(serving.status(&[]).status.code(), Some(3));
 }
 
@@ -209,7 +210,7 @@ fn a_reload_takes_what_is_right_and_leaves_what_is_wrong() {
     assert_eq!(quota(), Some(300_000));
 }
 
-/// A socket that listens before the broker runs and after it has ended (sd_listen_fds(3)).
+/// Passes a socket that listens before the broker runs and after it has ended (sd_listen_fds(3)).
 #[test]
 fn a_service_manager_can_pass_the_socket() {
     if !can_serve() {
@@ -224,10 +225,10 @@ fn a_service_manager_can_pass_the_socket() {
     };
     let answer = || punctual(&["status", "--socket", socket.to_str().expect("UTF-8")]);
     for _ in 0..2 {
-        // 3 is where it is looked for, and LISTEN_PID the process that exec keeps.
+        // The broker looks for descriptor 3, and exec keeps the process id in LISTEN_PID.
         let before = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$;";
         let mut serving = Serving::start(before, pass);
-        // Connects at once: the answer comes when the broker runs.
+        // The client connects at once, and is answered when the broker runs.
         let answer = answer();
         assert_eq!(answer.status.code(), Some(0), "{}", text(&answer.stderr));
         assert!(!serving.path("socket").exists(), "it makes none of its own");
@@ -236,7 +237,7 @@ fn a_service_manager_can_pass_the_socket() {
     }
 }
 
-/// sd_notify(3), sd_watchdog_enabled(3).
+/// Checks the protocols of sd_notify(3) and sd_watchdog_enabled(3).
 #[test]
 fn a_service_manager_is_told_how_it_is() {
     if !can_serve() {
@@ -245,7 +246,8 @@ fn a_service_manager_is_told_how_it_is() {
     let manager = folder();
     let path = manager.path().join("notify");
     let heard = UnixDatagram::bind(&path).expect("ours");
-    // As a service manager's own: a broker that root starts is another user by then.
+    // The broker has another user id by then, so the socket must be writable as a service manager's
+    // is.
     for (of, mode) in [(manager.path(), 0o755), (&*path, 0o666)] {
         fs::set_permissions(of, fs::Permissions::from_mode(mode)).expect("ours");
     }
@@ -276,7 +278,8 @@ fn a_service_manager_is_told_how_it_is() {
     hear("STOPPING=1");
 }
 
-/// Messages to and from this host through channels: each is in the trace once, whole, in time or not.
+/// Sends messages to and from this host through channels. The trace has each message once,
+/// complete, in time or not.
 #[test]
 fn what_happens_to_each_message_is_in_the_trace() {
     use punctual_channel::client::{Receiving, Sending};

@@ -92,8 +92,8 @@ pub(crate) struct Args {
     /// Take this much CPU time away, as a hypervisor would, anywhere within every such period
     #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
     stolen: Option<Reservation>,
-    /// Let this task or reservation ask for admission only after this time, as from the broker or
-    /// the upcall library; it is released from then on unless it is refused; can be repeated
+    /// Let this task or reservation ask for admission after this time, as it would ask the broker or
+    /// the upcall library; unless refused, it is released from then on; can be repeated
     /// (docs/joining-and-leaving.md)
     #[arg(long, value_name = "NAME:TIME", value_parser = parse_when)]
     join: Vec<When>,

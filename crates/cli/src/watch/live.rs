@@ -30,7 +30,7 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// Shows the view until it is ended by a key, a signal, the time limit or the program's end.
+/// Shows the view until a key, a signal or the time limit ends it.
 pub(super) fn watch(asked: Asked, until: Option<Instant>, look: Look) -> Outcome {
     if !stdout().is_terminal() || !stdin().is_terminal() {
         return Err(Failure::bad_input(

@@ -1,4 +1,4 @@
-//! What sending and receiving were measured to cost, in the profile and on the page.
+//! The measured costs of sending and receiving, in the profile and on the page.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::common::{punctual, text};
 use super::{Place, parse, profile};
 
-/// What a sender wrote by hand.
+/// Returns costs of sending as a user would write them by hand.
 fn by_hand() -> SendCharge {
     SendCharge {
         costs: SendCosts {
@@ -27,7 +27,7 @@ fn by_hand() -> SendCharge {
     }
 }
 
-/// What a receiver wrote by hand.
+/// Returns costs of receiving as a user would write them by hand.
 fn received_by_hand() -> ReceiveCharge {
     ReceiveCharge {
         costs: ReceiveCosts {
@@ -42,7 +42,7 @@ fn received_by_hand() -> ReceiveCharge {
     }
 }
 
-/// A profile of this host with both.
+/// Returns a profile of this host with both.
 pub(super) fn with_channels() -> Calibration {
     let (sending, receiving) = (Some(by_hand()), Some(received_by_hand()));
     Calibration { sending, receiving, ..profile(host::identity()) }
@@ -61,7 +61,7 @@ min_inter_arrival = '1s'
 delay_bound = '1s'
 ";
 
-/// The profile at `path` was written where one by hand had been.
+/// Checks that the profile at `path`, where a handwritten one was, charges sending.
 pub(super) fn sending_is_charged(place: &Place, path: &str, written: &Calibration, page: &Value) {
     let charge = written.sending.as_ref().expect("measured or kept");
     assert_eq!(page["sending"]["packet_ns"], charge.costs.packet.as_nanos());
@@ -73,7 +73,7 @@ pub(super) fn sending_is_charged(place: &Place, path: &str, written: &Calibratio
         assert_eq!(charge.percentile, Some(Percentile::P99));
         let switching = written.switching.expect("its switches are those of tasks");
         assert_eq!(charge.costs.change_of_handler(), switching.context_switch());
-        // Whatever the percentile, a message of each measured shape is covered by its charge.
+        // Whatever the percentile, the charge covers a message of each measured shape.
         let covered = written.messages.iter().filter(|one| one.packet_bytes <= 1_420);
         for one in covered.filter(|one| one.packets_per_block == 1) {
             let each = charge.costs.packet.saturating_add(charge.costs.link_scheduling);
@@ -83,7 +83,8 @@ pub(super) fn sending_is_charged(place: &Place, path: &str, written: &Calibratio
             assert!(charged >= one.sampled.spread.p99().as_nanos(), "{one:?}: {charge:?}");
         }
     }
-    // A contract that says nothing of costs is admitted by those, and by none where there are none.
+    // A contract without costs is admitted with the profile's, and refused where the profile has
+    // none.
     let contract = place.path("channel.toml");
     fs::write(&contract, CHANNEL).expect("written");
     let admitted = parse(&punctual(&["admit", "--json", "--host-profile", path, &contract]));
@@ -93,7 +94,7 @@ pub(super) fn sending_is_charged(place: &Place, path: &str, written: &Calibratio
     assert!(text(&without.stdout).contains("what sending costs"), "{}", text(&without.stdout));
 }
 
-/// The profile was written where one by hand had been.
+/// Checks that the profile, where a handwritten one was, charges receiving.
 pub(super) fn receiving_is_charged(written: &Calibration, page: &Value) {
     let charge = written.receiving.as_ref().expect("measured or kept");
     assert_eq!(page["receiving"]["packet_ns"], charge.costs.packet.as_nanos());
@@ -109,7 +110,7 @@ pub(super) fn receiving_is_charged(written: &Calibration, page: &Value) {
     let switching = written.switching.expect("its switches are those of tasks");
     let change = charge.costs.switch.saturating_add(charge.costs.cache);
     assert_eq!(change, switching.context_switch());
-    // Both framings of every size that came, alone and several together.
+    // The arrivals must include both framings of every received size, alone and several together.
     let of = |packets: u32| written.arrivals.iter().filter(move |one| one.packets == packets);
     assert!(of(1).count() >= 2 && of(1).count() == of(8).count(), "{:?}", written.arrivals);
     for one in written.arrivals.iter().filter(|one| one.packet_bytes <= 1_420) {
@@ -120,8 +121,8 @@ pub(super) fn receiving_is_charged(written: &Calibration, page: &Value) {
     }
 }
 
-/// To an address to which nothing can be sent, so that nothing is measured, and nothing leaves; and with
-/// packets that come by a loopback alone.
+/// Sends to an address that accepts nothing, so that no packet leaves and nothing is measured.
+/// Packets of this size arrive only by a loopback.
 #[test]
 fn what_cannot_be_measured_of_channels_is_absent_and_stays_as_it_was() {
     let place = Place::new();

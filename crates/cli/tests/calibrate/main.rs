@@ -1,5 +1,5 @@
-//! `punctual calibrate` on this host, and what the other commands make of its profile. No figure is
-//! held against a magnitude: what they are is the host's business.
+//! `punctual calibrate` on this host, and the use of its profile by the other commands. No test
+//! checks the magnitude of a figure, since it depends on the host.
 
 mod channels;
 #[path = "../common/mod.rs"]
@@ -23,7 +23,8 @@ period = '10ms'
 wcet = '2ms'
 ";
 
-/// A profile of this host, or of another one: 1 ms a switch, of which a fifth is the switch itself.
+/// Returns a profile of this or another host with 1 ms a switch, a fifth of it for the switch
+/// itself.
 fn profile(host: HostIdentity) -> Calibration {
     Calibration {
         host,
@@ -55,7 +56,7 @@ fn elsewhere() -> HostIdentity {
     HostIdentity { kernel_release: "0.99".into(), ..host::identity() }
 }
 
-/// A folder with the contract and with what is in it by name.
+/// A folder with the contract and other files by name.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -189,11 +190,11 @@ fn a_simulation_pays_what_admission_charges() {
     let late = page(&["--overheads", "1us,0us,500us"]);
     assert_eq!(late["host_profile"]["wake_up_ns"], 500_000);
     assert_eq!(late["tasks"][0]["response_time_bound_ns"], 2_502_000);
-    // A job whose release finds the CPU idle: the wake-up and one switch.
+    // A job whose release finds the CPU idle costs the wake-up and one switch.
     assert_eq!(late["tasks"][0]["max_response_time_ns"], 2_501_000);
 }
 
-/// With `path` as the profile of a user who is not root, or by name.
+/// Names the profile by the option and by the variable.
 #[test]
 fn a_profile_of_another_host_is_used_only_if_it_is_named() {
     let place = Place::new();
@@ -202,7 +203,7 @@ fn a_profile_of_another_host_is_used_only_if_it_is_named() {
     assert!(text(&output.stderr).contains("is of another host: its kernel was 0.99"));
     assert_eq!(parse(&output)["host_profile"]["path"], path);
 
-    // By the variable as by the option, which goes before it.
+    // The variable works like the option, and the option takes precedence.
     let by_variable = |more: &[&str]| {
         let contract = place.path("contract.toml");
         let mut command = Command::new(PUNCTUAL);
@@ -213,7 +214,8 @@ fn a_profile_of_another_host_is_used_only_if_it_is_named() {
     assert_eq!(by_variable(&["--host-profile", "ideal"])["host_profile"]["path"], Value::Null);
 }
 
-/// As a user whose state folder holds the profile: nobody's, so that no real one is touched.
+/// Runs as a user whose state folder holds the profile, in a temporary folder, so that no real
+/// profile is changed.
 #[test]
 fn a_stale_default_is_left_with_a_note_and_a_fresh_one_is_used() {
     let Some(probe) = unprivileged(&["--version"]) else { return };
@@ -286,7 +288,7 @@ fn without_privilege_it_measures_what_it_can_and_says_what_it_could_not() {
         absent.map(|absent| absent.why.as_str())
     };
     assert!(why("process-switch").expect("told").contains("CAP_SYS_NICE"));
-    // A host that is too busy for it is no want of privilege.
+    // A failure because the host is too busy does not count as missing privilege.
     let for_noise = why("clock-read").is_some_and(|why| !why.contains("CAP_SYS_NICE"));
     assert!(calibration.figure(Operation::ClockRead).is_some() || for_noise);
     if let Some(charge) = calibration.switching {

@@ -1,23 +1,24 @@
-//! Running the program as it was built, with the rights the tests have and with none.
+//! Runs the built program, with the rights of the tests and without any.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::process::{Command, Output};
 
-/// The program that was built.
+/// The path of the built program.
 pub(crate) const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
 
-/// The variable that names the host profile: without it, answers would hang on whether somebody ran
-/// punctual calibrate here.
+/// The variable that names the host profile. The tests set it, so that their answers do not depend
+/// on earlier runs of punctual calibrate on the host.
 pub(crate) const PROFILE: &str = "PUNCTUAL_HOST_PROFILE";
 
-/// Runs the program that was built.
+/// Runs the built program.
 pub(crate) fn punctual(arguments: &[&str]) -> Output {
     Command::new(PUNCTUAL).env(PROFILE, "ideal").args(arguments).output().expect("was built")
 }
 
-/// The same as nobody, with no capability; none if this cannot be done here.
+/// Runs it as the user nobody, without capabilities. Returns `None` if this is impossible here.
 pub(crate) fn unprivileged(arguments: &[&str]) -> Option<Output> {
-    // Nobody may not reach the checkout, so the program is copied to where everybody may.
+    // The checkout may be unreadable for that user, so the program is copied to a folder that all
+    // can read.
     let folder = tempfile::Builder::new().prefix("punctual").tempdir().ok()?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).ok()?;
@@ -34,7 +35,7 @@ pub(crate) fn unprivileged(arguments: &[&str]) -> Option<Output> {
     Some(output.expect("setpriv just ran"))
 }
 
-/// What was printed.
+/// Returns the output as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }

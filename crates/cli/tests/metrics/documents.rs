@@ -1,4 +1,4 @@
-//! Dashboard, rules and documentation speak of the metrics that there are.
+//! Checks that the dashboard, the rules and the documentation name existing metrics.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::{Serving, end, eventually, judged_by, sum, value, values};
 
-/// Names of metrics in a text: `punctual_…`, without what a histogram and a counter add.
+/// Returns the names of metrics in a text: `punctual_…`, without the suffixes of histograms and
+/// counters.
 fn metrics_in(text: &str) -> Vec<String> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let words = text.split(|letter| !is_of_name(letter));
@@ -24,7 +25,8 @@ fn metrics_in(text: &str) -> Vec<String> {
     names
 }
 
-/// Rules, their tests and the dashboard speak of metrics that exist; so does the documentation, of all.
+/// The rules, their tests and the dashboard name only existing metrics, and the documentation names
+/// all.
 #[test]
 fn dashboard_rules_and_documentation_name_what_is_told() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -54,7 +56,8 @@ fn dashboard_rules_and_documentation_name_what_is_told() {
         let file = root.join("packaging/prometheus").join(file);
         judged_by(Command::new("promtool").args([way, "rules"]).arg(file), "");
     }
-    // What Grafana puts in, by hand: then its queries are expressions like those of rules.
+    // Replaces Grafana's variables by values, so that its queries become expressions like those of
+    // rules.
     let mut as_rules = "groups: [{name: dashboard, rules: [".to_owned();
     for (at, query) in queries.lines().enumerate() {
         let query = query.replace("$__rate_interval", "5m").replace("$__range", "1h");

@@ -1,7 +1,7 @@
-//! `punctual metrics` and `punctual serve --metrics`: what Prometheus is told, held against what
-//! `punctual status` says, and read by parsers that others wrote where they are installed.
+//! `punctual metrics` and `punctual serve --metrics`: compares the pages for Prometheus with
+//! `punctual status`, and reads them with third-party parsers where those are installed.
 //!
-//! - `documents`: what is written about metrics.
+//! - `documents`: the texts about metrics.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 #[path = "../common/mod.rs"]
@@ -32,7 +32,7 @@ const CONFIG: &str = r#"
     transport = "null"
 "#;
 
-/// Until `found` has something, for up to thirty seconds.
+/// Polls until `found` returns a value, for up to thirty seconds.
 fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     for _ in 0..600 {
         if let Some(found) = found() {
@@ -43,14 +43,15 @@ fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     panic!("not within thirty seconds: {what}");
 }
 
-/// A broker with a folder of its own, and what answers for its metrics. Killed when dropped.
+/// A broker with its own folder, and its metrics process. Killed when dropped.
 struct Serving {
     folder: TempDir,
     child: Child,
 }
 
 impl Serving {
-    /// None where this host lets nobody reserve anything, with the reason printed.
+    /// Starts a broker. Returns `None`, and prints the reason, where this host permits no
+    /// reservations.
     fn start() -> Option<Self> {
         let reservation = "1ms/100ms".parse().expect("valid");
         if let Err(refused) = sched::try_out(Class::Deadline { reservation, reset_on_fork: true }) {
@@ -95,7 +96,7 @@ impl Serving {
         serde_json::from_slice(&status.stdout).expect("JSON")
     }
 
-    /// In the older format, which is easily read here.
+    /// Returns a page in the older format, which is easier to read here.
     fn page(&self) -> String {
         scrape(&self.path("metrics.sock"), "*/*").map_or_else(String::new, |(_, body)| body)
     }
@@ -119,7 +120,7 @@ impl Drop for Serving {
     }
 }
 
-/// Head and body; none if nobody listens yet.
+/// Returns head and body, or `None` if the server does not listen yet.
 fn scrape(path: &Path, accept: &str) -> Option<(String, String)> {
     let mut stream = UnixStream::connect(path).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: {accept}\r\n\r\n");
@@ -130,7 +131,7 @@ fn scrape(path: &Path, accept: &str) -> Option<(String, String)> {
     Some((head.to_owned(), body.to_owned()))
 }
 
-/// All values of a metric, with their labels.
+/// Returns all values of a metric, with their labels.
 fn values(page: &str, name: &str) -> Vec<(String, f64)> {
     let of_line = |line: &str| {
         let rest = line.strip_prefix(name).filter(|rest| rest.starts_with([' ', '{']))?;
@@ -151,13 +152,13 @@ fn sum(page: &str, name: &str) -> f64 {
     values(page, name).iter().map(|(_, value)| value).sum()
 }
 
-/// Runs a program of others on this page, if it is installed.
+/// Checks the page with a third-party program, if it is installed.
 fn judged_by(command: &mut Command, page: &str) {
     let program = command.get_program().to_string_lossy().into_owned();
     let started =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut child) = started else { return println!("not judged by {program}: not installed") };
-    // One that has ended already says so below.
+    // A program that has already ended fails the check below.
     let _ = child.stdin.take().expect("piped").write_all(page.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     let said = text(&output.stdout) + &text(&output.stderr);
@@ -174,7 +175,8 @@ fn what_is_told_is_what_status_says_and_parsers_of_others_read_it() {
     let refused = Command::new("true");
     let too_much =
         spawn_reserved(refused, "9ms/10ms".parse().expect("valid"), &serving.path("socket"));
-    // Root has no quota: whether it is refused is the host's to say, and told either way.
+    // Root has no quota, so the host decides whether this is refused. The page counts it either
+    // way.
     drop(too_much);
     let page = eventually("the grant is told", || {
         let page = serving.page();
@@ -187,7 +189,7 @@ fn what_is_told_is_what_status_says_and_parsers_of_others_read_it() {
     let number = |value: &Value| value.as_f64().expect("a number");
     let ppm = |value: &Value| number(value) / 1e6;
     assert_eq!(value(&page, "punctual_granted_cpus"), ppm(&totals["granted_ppm"]));
-    // The reservation, and what the channels' threads have set aside.
+    // The reservation, and the part that is reserved for the channels' threads.
     assert_eq!(value(&page, "punctual_granted_cpus"), 0.1 + 0.5);
     let capacity = ppm(&totals["reservable_ppm"]) * number(&totals["cpus"]);
     assert!((value(&page, "punctual_capacity_cpus") - capacity).abs() < 1e-9);
@@ -200,7 +202,7 @@ fn what_is_told_is_what_status_says_and_parsers_of_others_read_it() {
     assert_eq!(values(&page, "punctual_grant_budget_cpus"), [(labels, ppm(&grant["share_ppm"]))]);
     let link = number(&status["channels"]["totals"]["link_bps"]) / 8.0;
     assert_eq!(value(&page, "punctual_link_bytes_per_second"), link);
-    // The broker has worked, and /proc says so in hundredths of a second.
+    // /proc reports the broker's time in hundredths of a second, so it may still be zero.
     assert!(value(&page, "punctual_broker_cpu_seconds_total") >= 0.0);
 
     let (head, open) =
@@ -215,7 +217,7 @@ fn what_is_told_is_what_status_says_and_parsers_of_others_read_it() {
                   assert any(f.name == 'punctual_grants' for f in families), families";
     judged_by(Command::new("/usr/bin/python3").args(["-c", parser]), &open);
 
-    // One page without a listener says the same.
+    // A page printed once, without a listener, says the same.
     let socket = serving.path("socket");
     let once = punctual(&["metrics", "--broker", socket.to_str().expect("UTF-8")]);
     let once = text(&once.stdout);
@@ -229,7 +231,7 @@ fn end(mut program: Spawned) {
     let _ = program.child.wait();
 }
 
-/// Each job of this program needs more than its whole period: every one is late, and not by chance.
+/// Each job of this program needs more than its whole period, so each is late, and not by chance.
 #[test]
 fn misses_of_granted_work_are_counted_by_cause() {
     let Some(serving) = Serving::start() else { return };

@@ -1,4 +1,4 @@
-//! The modem is a program of its own: this one takes none of its libraries, and runs it where it is.
+//! The modem is a separate program. This one links none of its libraries, and finds and runs it.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,7 +11,7 @@ use std::process::Command;
 use common::{PUNCTUAL, text};
 use tempfile::TempDir;
 
-/// What libspandsp brings with it, itself included.
+/// libspandsp and the libraries that it needs.
 const OF_THE_MODEM: [&str; 3] = ["libspandsp", "libtiff", "libjpeg"];
 
 #[test]
@@ -24,7 +24,7 @@ fn the_program_is_linked_to_no_library_of_the_modems() {
     }
 }
 
-/// What is not linked may be asked for by a build script all the same.
+/// Checks the dependency tree too, since a build script could need the modem without linking it.
 #[test]
 fn the_program_is_built_without_the_modem() {
     let tree = |package: &str| {
@@ -47,14 +47,15 @@ fn the_program_is_built_without_the_modem() {
     assert!(ours.contains("punctual-broker ") && !ours.contains("punctual-modem "), "{ours}");
 }
 
-/// Two folders that are not written to while programs start in them: one with the program, one to be searched.
+/// Returns two folders that are not written to while programs start in them: one with the program,
+/// one to be searched.
 fn folders() -> [TempDir; 2] {
     let folders = [(); 2].map(|()| TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"));
     fs::hard_link(PUNCTUAL, folders[0].path().join("punctual")).expect("a link");
     folders
 }
 
-/// Puts what stands for the modem into a folder; what it says before its options.
+/// Puts a stand-in for the modem into a folder. Returns the prefix of its output.
 fn stand_in(folder: &TempDir) -> String {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modem/punctual-modem");
     let link = folder.path().join("punctual-modem");

@@ -1,4 +1,4 @@
-//! `--awake`: CPUs that do not halt while the programs run, and may again afterwards.
+//! `--awake`: CPUs do not halt while the programs run, and may halt again afterwards.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::broker::Serving;
 use super::live::{Live, alone, eventually, json, number, policy, run, text};
 
-/// SCHED_IDLE, as [`policy`] has it.
+/// SCHED_IDLE, as [`policy`] returns it.
 const IDLE: &str = "5";
 
-/// The threads of the process `pid` that keep CPUs from halting.
+/// Returns the threads of the process `pid` that keep CPUs from halting.
 fn spinners(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let spins = |path: &PathBuf| {
@@ -24,7 +24,8 @@ fn spinners(pid: i32) -> Vec<i32> {
     paths.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()
 }
 
-/// Where they may run, ascending, and whether all are under SCHED_IDLE. A thread may end meanwhile.
+/// Returns the CPUs to which the spinners are bound, in ascending order, and whether all are under
+/// SCHED_IDLE. A thread may end meanwhile.
 fn seats(spinners: &[i32]) -> (Vec<usize>, bool) {
     let tids = || spinners.iter().filter_map(|tid| thread::Tid::from_raw(*tid));
     let mut cpus: Vec<usize> = tids().flat_map(thread::affinity_of).collect();
@@ -36,7 +37,7 @@ fn is_gone(tid: i32) -> bool {
     eventually(|| !PathBuf::from(format!("/proc/{tid}")).exists())
 }
 
-/// The groups that a process made for its spinners.
+/// Counts the control groups that a process made for its spinners.
 fn groups_below_all(pid: i32) -> usize {
     let Some(hierarchy) = Hierarchy::v1("cpu") else { return 0 };
     let name = format!("punctual-{pid}-");
@@ -57,7 +58,7 @@ fn the_reservations_cpu_does_not_halt_while_the_program_runs_and_nothing_stays()
         ["--awake", "--reserve", "2ms/10ms", "--cpu", &on, "--json", "--", "sh", "-c", script];
     let Some(live) = Live::with_ids(&arguments, 1) else { return };
     let pid = live.pid();
-    // Those of the other CPUs end when it is known where the program is.
+    // The spinners of the other CPUs end once the program's CPU is known.
     let one = || seats(&spinners(pid)) == (vec![cpu], true);
     assert!(eventually(one), "{:?}", seats(&spinners(pid)));
     assert_eq!(
@@ -90,12 +91,12 @@ fn a_program_that_the_kernel_holds_may_be_on_any_cpu() {
     live.signal("KILL");
     live.wait();
     assert!(left.into_iter().all(is_gone), "they die with us");
-    // What it could not remove, the next one does.
+    // The next start removes the groups that the killed process left.
     drop(Awake::start(&thread::affinity()).expect("needs no privilege"));
     assert_eq!(groups_below_all(pid), 0);
 }
 
-/// What spins is in no account of the program's.
+/// The program's account does not include the spinners' time.
 #[test]
 fn a_hard_hog_gets_no_more_beside_what_keeps_its_cpu_awake() {
     let _alone = alone();

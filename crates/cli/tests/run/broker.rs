@@ -1,6 +1,6 @@
 //! Programs of an ordinary user, under reservations that the broker grants.
 //!
-//! Each test has a broker of its own, run by root, and runs `punctual run` as nobody.
+//! Each test has a broker of its own, run by root, and runs `punctual run` as the user nobody.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,14 +31,15 @@ const CONFIG: &str = r#"
 /// The host profile in a broker's folder.
 const PROFILE: &str = "host.toml";
 
-/// A broker with a folder of its own that everybody may enter. Killed when dropped.
+/// A broker with its own folder, which every user may enter. Killed when dropped.
 pub(crate) struct Serving {
     folder: TempDir,
     child: Child,
 }
 
 impl Serving {
-    /// None where this host lets nobody reserve anything, with the reason printed.
+    /// Starts a broker. Returns `None`, and prints the reason, where this host permits no
+    /// reservations.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(CONFIG)
     }
@@ -47,12 +48,12 @@ impl Serving {
         Self::start_on(config, None)
     }
 
-    /// On a host that was measured so; on one of which nothing is known without a profile.
+    /// Starts a broker on a host with this profile, or on an unmeasured one if it is `None`.
     pub(crate) fn start_on(config: &str, profile: Option<&str>) -> Option<Self> {
         let reservation = "1ms/100ms".parse().expect("valid");
         let class = Class::Deadline { reservation, reset_on_fork: true };
         let mut tried = Ok(());
-        // What a broker had that was killed is free when its threads have gone.
+        // The bandwidth of a killed broker is free when its threads have gone.
         eventually(|| {
             tried = sched::try_out(class);
             !matches!(tried, Err(SchedError::NoBandwidth { .. }))
@@ -85,7 +86,7 @@ impl Serving {
         Broker::connect_to(&self.socket()).and_then(|mut one| one.status()).expect("it answers")
     }
 
-    /// The first grant, once there is one.
+    /// Waits for the first grant and returns it.
     fn granted(&self) -> GrantStatus {
         let mut first = None;
         let found = eventually(|| {
@@ -96,7 +97,7 @@ impl Serving {
         first.expect("found")
     }
 
-    /// `punctual run` as nobody, asking this broker.
+    /// Runs `punctual run` as the user nobody with this broker.
     pub(crate) fn run(&self, arguments: &[&str]) -> Option<Output> {
         run(&self.socket(), arguments)
     }
@@ -310,7 +311,7 @@ fn a_grant_outlives_its_broker() {
     serving.child = serve(serving.folder.path());
     serving.wait();
     let again = eventually(|| serving.granted().connected);
-    // Longer than the grace.
+    // Waits for longer than the broker's grace time.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     let after = serving.status().grants;
     super::live::signal(before.pid, "TERM");

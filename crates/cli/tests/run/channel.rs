@@ -20,7 +20,7 @@ const CONFIG: &str = r#"
     allow = ["channels"]
 "#;
 
-/// Sends its own port to where PORT says.
+/// Sends its own port number to port PORT.
 const SENDS: &str = r#"
     use Socket;
     socket(my $socket, PF_INET, SOCK_DGRAM, 0) or die "socket: $!";
@@ -41,7 +41,8 @@ const SENDING: &str = r#"
     link_scheduling = "1us"
 "#;
 
-/// A contract whose programs have a channel each, of so many messages of 1,000 bytes, to these ports.
+/// Returns a contract whose programs each have a channel to one of these ports, with messages of
+/// 1,000 bytes at `rate`.
 fn contract(ports: &[u16], rate: &str) -> String {
     let mut text = String::from(SENDING);
     for (at, port) in ports.iter().enumerate() {
@@ -63,7 +64,7 @@ fn of(contract: &str, options: &[&str]) -> Option<Output> {
     run(&[options, &[file.to_str()?]].concat())
 }
 
-/// Whether there is all that these tests take; else the reason is printed.
+/// Returns whether this host has what these tests need, and prints what is missing.
 fn can_be() -> bool {
     let beside = Path::new(PUNCTUAL).with_file_name("libpunctual_udp.so");
     if !beside.is_file() {
@@ -114,7 +115,7 @@ fn channels_that_do_not_fit_together_start_nothing() {
     let Some(broker) = can_be().then(|| Serving::start_with(&config)).flatten() else { return };
     let socket = broker.socket().display().to_string();
     let (first, second) = (receiver(), receiver());
-    // Each 5.6 Mbit/s with headers, of the 9 that a user may have.
+    // Each takes 5.6 Mbit/s with headers, of the 9 Mbit/s that a user may have.
     let text_of = contract(&[first.1, second.1], "625/s");
     let Some(output) = of(&text_of, &["--broker", &socket]) else { return };
     let said = text(&output.stderr);
@@ -125,7 +126,7 @@ fn channels_that_do_not_fit_together_start_nothing() {
     );
     first.0.set_nonblocking(true).expect("a flag");
     first.0.recv(&mut [0; 10]).expect_err("nothing was started");
-    // One alone is granted, and shown.
+    // One channel alone is granted, and the plan shows it.
     let options = ["--only", "program 0", "--dry-run", "--json", "--broker", &*socket];
     let Some(output) = of(&text_of, &options) else { return };
     let page: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -1,4 +1,4 @@
-//! `punctual run contract.toml`.
+//! Runs `punctual run contract.toml`.
 
 use std::fs;
 use std::process::Output;
@@ -42,7 +42,7 @@ name = "third"
 run = ["sh", "-c", "exit 7"]
 "#;
 
-/// The contract in a folder of its own, and what `punctual run` says of it.
+/// Writes the contract into a new folder and runs it.
 fn of(contract: &str, options: &[&str]) -> Option<(Output, TempDir)> {
     let folder = tempfile::tempdir().expect("can be made");
     let file = folder.path().join("contract.toml");
@@ -134,7 +134,7 @@ fn if_one_cannot_be_started_the_others_are_ended_and_it_is_named() {
     assert_eq!(output.status.code(), Some(127), "{said}");
     assert!(said.contains("command \"third\": cannot run \"/nonexistent/program\""), "{said}");
     assert!(said.contains("2 ran already and were ended"), "{said}");
-    // It may have been ended before it had written that.
+    // It may have been ended before it wrote its id.
     let ids = fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
     let left = ids.split_whitespace().filter_map(|id| id.parse().ok()).find(|id| is_there(*id));
     assert_eq!(left, None, "{ids}");
@@ -164,7 +164,8 @@ fn what_a_contract_cannot_mean_is_bad_input() {
     }
 }
 
-/// What slots cost makes this more than a CPU. It was admitted once, and then two programs were killed.
+/// The costs of slots make this more than a CPU. An earlier version admitted it, and then two
+/// programs were killed.
 #[test]
 fn what_no_timetable_holds_is_refused_before_anything_runs() {
     let _alone = alone();
@@ -187,7 +188,7 @@ fn what_no_timetable_holds_is_refused_before_anything_runs() {
             assert!(!folder.path().join(name).exists(), "{name} ran: {said}");
         }
     }
-    // With a CPU for each of two of them they all run.
+    // With two CPUs all three programs run.
     let Some((output, folder)) = of(&format!("[system]\ncpus = 2\n{contract}"), &["--json"]) else {
         return;
     };

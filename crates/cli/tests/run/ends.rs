@@ -1,4 +1,4 @@
-//! Signals, job control, and what is left after kill -9: nothing.
+//! Signals, job control, and cleaning up after kill -9.
 
 use super::live::{
     Live, alone, eventually, goes_on, groups_of, is_stopped, is_there, json, policy, text,
@@ -55,7 +55,7 @@ fn job_control_stops_the_program_then_us_and_continues_both() {
     assert!(eventually(|| policy(program).as_deref() == Some("0")), "{:?}", policy(program));
     live.signal("CONT");
     assert!(eventually(|| !is_stopped(pid) && !is_stopped(program)) && goes_on(program));
-    // Stopped for longer than the guard waits, it takes back what that let go of.
+    // It was stopped for longer than the guard waits, so it must take back what the guard released.
     assert!(eventually(|| policy(program).as_deref() == Some("1")), "{:?}", policy(program));
     live.signal("TERM");
     assert_eq!(live.output().status.code(), Some(128 + 15));
@@ -72,7 +72,7 @@ fn killed_it_leaves_nothing_frozen_nothing_raised_and_no_group() {
     live.wait();
     assert!(eventually(|| !is_there(ids[0])), "it dies with us");
     assert!(eventually(|| groups_of(pid).is_empty()), "{:?}", groups_of(pid));
-    // Its child is nobody's business any more: an ordinary process that runs.
+    // Its child is an ordinary process now, and runs.
     assert!(eventually(|| policy(ids[1]).as_deref() == Some("0")), "{:?}", policy(ids[1]));
     assert!(goes_on(ids[1]));
 }

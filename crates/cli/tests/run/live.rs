@@ -1,4 +1,4 @@
-//! Running `punctual run`, and looking at the processes that it starts.
+//! Runs `punctual run`, and looks at the processes that it starts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use punctual_linux::cgroup::Hierarchy;
 use serde_json::Value;
 
-/// The program that was built.
+/// The path of the built program.
 pub(crate) const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
 
-/// Prints the scheduling policy of the shell: field 41 of /proc/PID/stat (proc_pid_stat(5)), where 0
-/// is SCHED_OTHER, 1 SCHED_FIFO and 6 SCHED_DEADLINE.
+/// Prints the scheduling policy of the shell: field 41 of /proc/PID/stat (proc_pid_stat(5)), where
+/// 0 is SCHED_OTHER, 1 SCHED_FIFO and 6 SCHED_DEADLINE.
 pub(crate) const SHOW_POLICY: &str = "read s < /proc/$$/stat; set -- ${s#*) }; shift 38; echo $1";
 
-/// Much longer than anything takes, for a machine with other work.
+/// Much longer than anything takes, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One timetable a CPU, so one test at a time.
+/// Serialises the tests, since a CPU has only one timetable.
 static ALONE: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -41,7 +41,7 @@ pub(crate) fn eventually(mut holds: impl FnMut() -> bool) -> bool {
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(PUNCTUAL);
-    // Whatever punctual calibrate measured here must not matter. A group of its own, for job control.
+    // A host profile of this machine must not matter. The group of its own is for job control.
     command.env("PUNCTUAL_HOST_PROFILE", "ideal").arg("run").args(arguments).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -51,8 +51,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs it to its end. Other programs' timetables are waited for; where the host cannot, none, with the
-/// reason printed.
+/// Runs the command to its end, and waits while other programs' timetables hold the CPUs. Returns
+/// `None`, and prints the reason, where the host permits none.
 pub(crate) fn run(arguments: &[&str]) -> Option<Output> {
     let mut last = None;
     let done = eventually(|| {
@@ -69,19 +69,20 @@ pub(crate) fn run(arguments: &[&str]) -> Option<Output> {
     Some(output)
 }
 
-/// The last line of standard error.
+/// Parses the last line of standard error.
 pub(crate) fn json(output: &Output) -> Value {
     let stderr = text(&output.stderr);
     let line = stderr.lines().last().unwrap_or_default();
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
-/// A number in it.
+/// Returns a number in the JSON value.
 pub(crate) fn number(json: &Value, key: &str) -> u64 {
     json[key].as_u64().unwrap_or_else(|| panic!("{key}: {json}"))
 }
 
-/// `punctual run` while it runs; killed and reaped however the test ends, as is what it named.
+/// A running `punctual run`. Dropping it kills and reaps it, and kills the processes whose ids it
+/// printed.
 pub(crate) struct Live {
     child: Child,
     out: Option<BufReader<ChildStdout>>,
@@ -95,7 +96,8 @@ impl Live {
         Self { child, out, named: Vec::new() }
     }
 
-    /// Starts it and reads the process ids that the program prints, a line each. As [`run`] otherwise.
+    /// Starts the command and reads the process ids that the program prints, one a line. Waits and
+    /// skips as [`run`] does.
     pub(crate) fn with_ids(arguments: &[&str], ids: usize) -> Option<Self> {
         let mut skipped = None;
         let mut started = None;
@@ -119,7 +121,7 @@ impl Live {
         started
     }
 
-    /// The next line that the program prints.
+    /// Reads the next line that the program prints.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.as_mut().expect("piped").read_line(&mut line).expect("reads");
@@ -134,7 +136,7 @@ impl Live {
         &self.named
     }
 
-    /// With a name such as TERM.
+    /// Sends a signal, with a name such as TERM.
     pub(crate) fn signal(&self, name: &str) {
         signal(self.pid(), name);
     }
@@ -150,7 +152,7 @@ impl Live {
     }
 
     pub(crate) fn output(mut self) -> Output {
-        // What it prints fits in a pipe: so it can be read afterwards.
+        // The output fits in a pipe, so it can be read afterwards.
         let status = self.wait();
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         self.out.take().expect("piped").read_to_end(&mut stdout).expect("reads");
@@ -164,7 +166,7 @@ impl Drop for Live {
         let _ = self.child.kill();
         let _ = self.child.wait();
         for pid in &self.named {
-            // An id that was read a moment ago, of a process that is still in its own session.
+            // The id was read a moment ago, from a process that still is in its own session.
             if is_there(*pid) {
                 signal(*pid, "KILL");
             }
@@ -178,7 +180,7 @@ pub(crate) fn signal(pid: i32, name: &str) {
     sent.expect("kill is there");
 }
 
-/// The fields of /proc/PID/stat from the state on; none if it has ended.
+/// Returns the fields of /proc/PID/stat from the state on, or `None` if the process has ended.
 fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<String> =
@@ -194,24 +196,24 @@ pub(crate) fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|fields| fields[0] == "T")
 }
 
-/// 0 SCHED_OTHER, 1 SCHED_FIFO, 6 SCHED_DEADLINE.
+/// Returns the scheduling policy: 0 SCHED_OTHER, 1 SCHED_FIFO, 6 SCHED_DEADLINE.
 pub(crate) fn policy(pid: i32) -> Option<String> {
     stat(pid).map(|fields| fields[38].clone())
 }
 
-/// Nanoseconds on a CPU (schedstat of proc(5)).
+/// Returns the nanoseconds on a CPU (schedstat of proc(5)).
 pub(crate) fn on_cpu(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
     text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// It executes instructions.
+/// Returns whether the process executes instructions.
 pub(crate) fn goes_on(pid: i32) -> bool {
     let before = on_cpu(pid);
     eventually(|| on_cpu(pid) > before + 1_000_000)
 }
 
-/// The control groups that the process `pid` made.
+/// Returns the control groups that the process `pid` made.
 pub(crate) fn groups_of(pid: i32) -> Vec<PathBuf> {
     let me = i32::try_from(std::process::id()).expect("positive");
     let name = format!("punctual-{pid}-");

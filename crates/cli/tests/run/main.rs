@@ -1,4 +1,4 @@
-//! `punctual run` on live programs. Nothing here asserts how long anything takes.
+//! `punctual run` on live programs. No test asserts a duration.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 mod awake;

@@ -1,4 +1,4 @@
-//! What a host was measured to need decides what its broker promises.
+//! A broker's promises depend on the measured costs of the host.
 
 use std::net::SocketAddr;
 
@@ -21,8 +21,8 @@ const CONFIG: &str = r#"
     allow = ["channels"]
 "#;
 
-/// Of a host on which each step of sending takes so long; a packet that is woken up for is charged four
-/// of them.
+/// Returns a profile in which each step of sending takes `step`. A packet that needs a wake-up is
+/// charged four steps.
 fn profile(step: &str) -> String {
     format!(
         r#"
@@ -45,7 +45,8 @@ fn profile(step: &str) -> String {
     )
 }
 
-/// And on which each of receiving takes so long; a packet that comes in is charged three of them.
+/// Returns a profile in which each step of receiving takes `step`. An incoming packet is charged
+/// three steps.
 fn with_receiving(step: &str) -> String {
     let sending = profile("2us");
     format!(
@@ -59,7 +60,7 @@ fn with_receiving(step: &str) -> String {
     )
 }
 
-/// Four packets in a millisecond.
+/// Returns a channel with four packets in a millisecond.
 fn voice() -> WantedChannel {
     let to: SocketAddr = "127.0.0.1:9".parse().expect("an address");
     let arrivals = LinearBounded::new(1, 1_000, Duration::from_micros(250), 1).expect("valid");
@@ -88,7 +89,7 @@ fn what_a_packet_was_measured_to_cost_decides_which_channels_are_granted() {
     let offered = broker.accept_channel_offer(&refused).expect("as offered");
     assert_ne!(offered.want(), &voice());
     broker.release_channel(offered).expect("ours");
-    // What would fit is said in numbers.
+    // The refusal says in numbers what would fit.
     assert!(refused.to_string().contains("it would be admitted with"), "{refused}");
 }
 
@@ -96,7 +97,7 @@ fn what_a_packet_was_measured_to_cost_decides_which_channels_are_granted() {
 fn what_a_packet_that_comes_in_was_measured_to_cost_decides_which_channels_may_receive() {
     let _alone = alone();
     let hear = WantedChannel { direction: Direction::Receive, ..voice() };
-    // As one that leaves, where it was not measured.
+    // Where receiving was not measured, an incoming packet costs as much as an outgoing one.
     for cheap in [profile("2us"), with_receiving("2us")] {
         let Some((_serving, mut broker)) = on(&cheap) else { return };
         let granted = broker.open_channel(&hear).expect("8 or 6 us a packet");

@@ -1,4 +1,4 @@
-//! A timetable holds everything that the program makes, hard and soft.
+//! A timetable controls all processes and threads of the program, hard and soft.
 
 use super::live::{SHOW_POLICY, alone, groups_of, json, number, policy, run, signal, text};
 
@@ -6,7 +6,8 @@ use super::live::{SHOW_POLICY, alone, groups_of, json, number, policy, run, sign
 const HOGS: [&str; 5] =
     ["timeout", "1.5", "sh", "-c", "for i in 1 2 3; do (while :; do :; done) & done; wait"];
 
-/// A quarter of the slots that were given: a host that takes the CPU away takes a part of the others too.
+/// Returns a quarter of the time of the given slots, because a host that takes the CPU away
+/// shortens some of them.
 fn least(summary: &serde_json::Value) -> u64 {
     number(summary, "slots") * number(summary, "budget_ns") / 4
 }
@@ -23,7 +24,8 @@ fn children_are_held_as_well() {
     }
 }
 
-/// Run by [`threads_are_held_as_well`] under `punctual run`; by itself it only counts its threads.
+/// Runs under `punctual run` for [`threads_are_held_as_well`]. By itself it only counts its
+/// threads.
 #[test]
 #[ignore = "a program for another test"]
 fn several_threads() {

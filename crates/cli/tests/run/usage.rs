@@ -1,4 +1,4 @@
-//! What can be typed, and what cannot.
+//! Valid and invalid command lines.
 
 use std::process::Command;
 

@@ -1,9 +1,10 @@
-//! Contracts that are valid and huge: each ends, simulated or refused with the number that makes it so.
+//! Contracts that are valid but huge: each is simulated to its end, or refused with the number that
+//! is too large.
 
 use super::common::{punctual, text};
 use super::{CHANNELS, STUDIO, written};
 
-/// A job of half an hour with a yield point each nanosecond, beside one that makes it give way.
+/// A job of half an hour with a yield point each nanosecond, beside one that preempts it.
 const FINE: &str = "
 [system]
 policy = 'rmdp'
@@ -28,11 +29,11 @@ fn simulated(quantum: &str) -> serde_json::Value {
 
 #[test]
 fn yield_points_that_nobody_asks_for_take_no_time() {
-    // Without a quantum it is preemptible anywhere: at each nanosecond, too.
+    // Without a quantum it is preemptible anywhere, and so at each nanosecond too.
     let (mut fine, mut anywhere) = (simulated("1ns"), simulated("0ns"));
     for tasks in [&mut fine, &mut anywhere] {
         for task in tasks.as_array_mut().expect("tasks") {
-            // Proven of each with a blocking of its own.
+            // The bounds differ, because the blocking does.
             task.as_object_mut().expect("a task").remove("response_time_bound_ns");
         }
     }
@@ -58,7 +59,7 @@ fn what_has_too_many_jobs_is_refused_with_the_number_and_its_place() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{place}: {said}");
         assert!(said.contains(place) && said.contains("write --for"), "{place}: {said}");
-        // What it says to write instead is taken.
+        // The suggested value must be accepted.
         let until = said.trim_end().rsplit_once(' ').expect("words").1;
         assert!(until.ends_with('s'), "{said}");
     }

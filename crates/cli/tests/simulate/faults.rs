@@ -50,13 +50,13 @@ fn overheads_are_paid_and_admission_knows_them() {
         let of = |report: &Value| report["tasks"][1][key].as_u64().expect("a number");
         assert!(of(&free) < of(&dear), "{key}");
     }
-    // A third of the CPU goes into switching.
+    // A third of the CPU's time goes into switching.
     let page = page(&[STUDIO, "--for", "1s", "--overheads", "1ms"], 1);
     assert!(page.contains("refuses this contract with these switches"), "{page}");
 }
 
-/// A sender that breaks its word: what comes in too often is discarded, what goes out too often waits, and neither
-/// makes anything of the others late.
+/// A sender exceeds its contract. Excess messages are discarded on the way in and wait on the way
+/// out, and no other entry is late.
 #[test]
 fn a_flood_is_policed_and_told() {
     let receiving = "[[channel]]\nname = 'in'\nmax_message = '200B'\nmin_inter_arrival = '10ms'\n\
@@ -75,7 +75,7 @@ fn a_flood_is_policed_and_told() {
     assert_eq!(flooded["faults"]["floods"][0]["times"], 20);
     let discarded = ["non_conforming", "dropped"].map(|key| of(&flooded, "receiving", "in", key));
     assert_eq!(of(&flooded, "receiving", "in", "messages"), 2_000);
-    // 100, and what a network may have bunched.
+    // 100, and those that a network may have bunched.
     assert!((100..=102).contains(&of(&flooded, "receiving", "in", "taken")), "{flooded}");
     assert!(discarded[0] > 1_000, "{flooded}");
     assert!(of(&flooded, "channels", name, "not_conforming") > 0, "{flooded}");

@@ -1,4 +1,4 @@
-//! Entries that come and go.
+//! Entries that join and leave during a run.
 
 use super::common::{punctual, text};
 use super::{json, page, written};

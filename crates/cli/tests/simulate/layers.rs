@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{json, list, trace, written};
 
-/// A reservation beside a task that does not give way for longer than the reservation's period.
+/// A reservation beside a task whose quantum is longer than the reservation's period.
 const QUANTUM: &str = "
 [system]
 policy = 'rmdp'
@@ -43,7 +43,7 @@ fn no_quantum_of_a_task_delays_a_reservation() {
     assert_eq!(list(&report, "reservations")[0]["max_response_time_ns"], 1_000_000);
 }
 
-/// Earliest deadline first keeps both; the shorter period first does not.
+/// Earliest deadline first keeps both reservations; rate-monotonic order does not.
 #[test]
 fn the_reservations_of_the_kernel_go_by_deadline() {
     let contract = "
@@ -99,7 +99,8 @@ fn commands_are_served_in_their_slots_and_tasks_between_them() {
     let of = |name: &str| -> Vec<(u64, u64)> {
         slices.iter().filter(|(of, _, _)| of == name).map(|(_, from, to)| (*from, *to)).collect()
     };
-    // One cycle of 32 ms: slots of 2.1 ms in every 8 ms, the first 100 us of each the allowance.
+    // One cycle is 32 ms, with slots of 2.1 ms in every 8 ms. The first 100 us of each are the
+    // allowance.
     let (quick, heavy) = (of("quick"), of("heavy"));
     for (turn, &(from, to)) in (0..).zip(&quick) {
         assert_eq!((from, to), (turn * 8_000_000 + 100_000, turn * 8_000_000 + 2_100_000));
@@ -109,9 +110,9 @@ fn commands_are_served_in_their_slots_and_tasks_between_them() {
     }
     let seen = |at: usize| list(&report, "reservations")[at]["max_response_time_ns"].as_u64();
     assert_eq!(seen(0), Some(2_100_000));
-    // It has its 8 ms between the slots of the other.
+    // Its 8 ms lie between the slots of the other command.
     assert_eq!(seen(1), heavy.iter().map(|(_, to)| *to).filter(|to| *to < 32_000_000).max());
-    // The task never runs in a slot, and begins where the slots leave off.
+    // The task never runs in a slot, and begins where the slots end.
     let below = of("below");
     assert!(below.iter().all(|(from, to)| {
         (0..1_250).all(|turn| {
@@ -123,7 +124,7 @@ fn commands_are_served_in_their_slots_and_tasks_between_them() {
     assert!(list(&report, "tasks")[0]["max_response_time_ns"].as_u64() <= bound, "{report}");
 }
 
-/// All slices: name, begin and end in nanoseconds.
+/// Returns all slices as name, begin and end in nanoseconds, and checks that they do not overlap.
 fn without_overlap(path: &str) -> Vec<(String, u64, u64)> {
     let nanos = |slice: &Value, key: &str| {
         (slice[key].as_f64().expect("a number") * 1_000.0).round() as u64

@@ -1,4 +1,4 @@
-//! `punctual simulate`: deterministic, so everything about it can be checked.
+//! `punctual simulate`, which is deterministic, so the tests can check all of its results.
 
 mod bounded;
 #[path = "../common/mod.rs"]
@@ -23,8 +23,8 @@ const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/stream
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/mixed.toml");
 
-/// A blocker whose quantum is 1 ms longer than the urgent task's slack: late only if it begins just
-/// before a release.
+/// A blocker whose quantum is 1 ms longer than the urgent task's slack. The task is late only if
+/// the quantum begins just before a release.
 const BLOCKED: &str = "
 [system]
 policy = 'rmdp'
@@ -205,12 +205,12 @@ fn patterns_differ_and_say_what_was_drawn() {
 #[test]
 fn an_adversary_lets_the_longest_quantum_begin_just_before() {
     let (_folder, path) = written(BLOCKED);
-    // Released together, the second quantum reaches 2 ms beyond a release.
+    // If both are released together, the second quantum ends 2 ms after a release.
     assert_eq!(json(&[&path], 0)["tasks"][0]["max_response_time_ns"], 6_000_000);
     let report = json(&[&path, "--arrivals", "adversarial"], 1);
     // 7 ms less 1 ns of the quantum, then its own 4 ms.
     assert_eq!(report["tasks"][0]["max_response_time_ns"], 10_999_999);
-    // Both are periodic from then on, so it is once in each period of the blocker.
+    // Both are periodic from then on, so it is late once in each period of the blocker.
     assert_eq!(report["tasks"][0]["late"], 100);
 }
 
@@ -234,7 +234,7 @@ fn a_link_that_is_too_slow_is_seen_to_be() {
     assert!(list(&report, "channels").iter().any(|channel| broken(channel) > 0), "{report}");
 }
 
-/// A channel of a stream sends what the turns of its upcall hand over, and nothing else.
+/// A channel of a stream sends the frames that its upcall's turns hand over, and nothing else.
 #[test]
 fn frames_go_through_their_turns_and_their_channels() {
     let report = json(&[STREAM, "--for", "3s"], 0);
@@ -242,13 +242,13 @@ fn frames_go_through_their_turns_and_their_channels() {
         let named = list(&report, list_of).iter().find(|entry| entry["name"] == name);
         named.expect(name)[key].as_u64().expect("a number")
     };
-    // Each of these frames is worked off in one turn; the camera's come in 2.9 of 3 seconds.
+    // Each of these frames is processed in one turn; the camera's arrive within 2.9 of 3 seconds.
     assert_eq!(of("streams", "camera", "frames"), 87);
     for stream in ["camera", "orders"] {
         let messages = of("channels", &format!("{stream}.channel"), "messages");
         assert_eq!(messages, of("streams", stream, "frames"), "{stream}");
     }
-    // A turn that takes too long makes its frames late, too.
+    // A turn that takes too long makes its frames late too.
     let late = json(&[STREAM, "--for", "3s", "--overrun", "40"], 1);
     let late = list(&late, "streams").iter().map(|stream| stream["late"].as_u64());
     assert!(late.sum::<Option<u64>>() > Some(0));
@@ -256,7 +256,7 @@ fn frames_go_through_their_turns_and_their_channels() {
     assert!(text.contains("0 of ") && text.contains("frames not sent in time"), "{text}");
 }
 
-/// What the turns on one CPU hand over another sends.
+/// One CPU executes the turns, and another sends their frames.
 #[test]
 fn a_stream_may_be_worked_off_and_sent_by_different_cpus() {
     let contract = std::fs::read_to_string(STREAM).expect("there");
@@ -308,7 +308,8 @@ fn bad_input_is_exit_2() {
     }
 }
 
-/// Under two criticalities the video makes way, and that is no broken promise; plain EDF refuses the contract.
+/// Under two criticalities the video yields, which breaks no promise. Plain EDF refuses the
+/// contract.
 #[test]
 fn those_of_low_criticality_make_way_and_the_others_are_in_time() {
     let run = punctual(&["simulate", MIXED, "--high-jobs", "1/1", "--json"]);
@@ -327,7 +328,7 @@ fn those_of_low_criticality_make_way_and_the_others_are_in_time() {
     assert!(text(&other.stderr).contains("edf-vd"), "{}", text(&other.stderr));
 }
 
-/// Three of 6 ms every 10 ms on two CPUs: the kernel would serve one of them after 12 ms.
+/// Three tasks of 6 ms every 10 ms on two CPUs: the kernel would serve one of them after 12 ms.
 #[test]
 fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
     let one = |at| format!("[[reservation]]\nname = 'r{at}'\nbudget = '6ms'\nperiod = '10ms'\n");
@@ -343,7 +344,7 @@ fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
     }
 }
 
-/// What cannot be run at all is refused in the words of `admit`, and no bad contract either.
+/// A contract that cannot be run is refused in the words of `admit`, and not reported as malformed.
 #[test]
 fn what_cannot_be_run_is_refused_by_the_name_of_its_file() {
     let channel =

@@ -3,7 +3,7 @@
 use super::{BLOCKED, COMMANDS, DHALL, STUDIO, written};
 use crate::common::{punctual, text};
 
-/// Simulates with a page, which is returned, and expects that nothing else is left beside it.
+/// Simulates with a page and returns it. Checks that no other file is left beside it.
 fn html(arguments: &[&str], exit: i32) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.html");

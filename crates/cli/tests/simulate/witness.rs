@@ -21,10 +21,10 @@ fn a_refused_contract_has_a_witness() {
     assert_eq!((&witness["task"], &witness["job"]), (&"urgent".into(), &0.into()));
     let number = |key: &str| witness[key].as_u64().expect("a number");
     assert_eq!(number("completion_ns") - number("absolute_deadline_ns"), 999_999);
-    // The blocker, the job that is late, and one more that came while it was late.
+    // The blocker, the late job, and one more that was released while that was late.
     let known = list(witness, "releases").iter().map(|job| job["task"].as_str().expect("text"));
     assert_eq!(known.collect::<Vec<_>>(), ["slow", "urgent", "urgent"]);
-    // The trace shows the same job complete at the same instant.
+    // In the trace, the same job completes at the same instant.
     let slices = trace(trace_path);
     let last = slices.iter().find(|slice| slice["name"] == "urgent").expect("ran");
     let end = last["ts"].as_f64().expect("a number") + last["dur"].as_f64().expect("a number");
@@ -33,7 +33,7 @@ fn a_refused_contract_has_a_witness() {
     assert!(page.contains("999.999us late, 10.999999ms after its release"), "{page}");
 }
 
-/// A reservation of the kernel goes before tasks wherever they are in their quanta, also in a witness.
+/// A reservation of the kernel preempts tasks at any point of their quanta, also in a witness.
 #[test]
 fn a_witness_has_reservations_in_their_layer() {
     let reserved =
@@ -62,7 +62,7 @@ fn what_is_admitted_has_no_witness_and_no_hint() {
     }
     let (_folder, path) = written(DHALL);
     assert_eq!(json(&[&path, "--witness"], 0)["witness"], Value::Null);
-    // Reservations are part of the refusal, so a schedule is not sure to be found.
+    // Reservations are part of the refusal, so a late schedule may not exist.
     assert!(!text(&punctual(&["admit", OVERLOADED]).stdout).contains("see it happen"));
 }
 

@@ -1,5 +1,5 @@
-//! Time constraints of a program of ours, from its threads into a trace file, and what each reader says of
-//! it. What a host may not do is skipped, with the reason.
+//! Follows time constraints of this program's threads into a trace file, and checks what each
+//! reader says of them. Skips what the host does not permit, and prints the reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::common::{punctual, text};
 
-/// What the thread itself saw.
+/// The outcomes as the thread itself saw them.
 #[derive(Debug, Default)]
 struct Saw {
     ended: u64,
@@ -24,7 +24,8 @@ struct Saw {
     refused: u64,
 }
 
-/// None, with the reason printed, where the host cannot. Waits while another program has the CPUs.
+/// Waits while another program has the CPUs. Returns `None`, and prints the reason, where the host
+/// permits no reservations.
 fn reservations() -> Option<Reservations> {
     let settings = Settings::default().with_event_room(1 << 12);
     let reservations = Reservations::with(settings).expect("forks");
@@ -37,7 +38,7 @@ fn reservations() -> Option<Reservations> {
         match Constraint::begin(&reservations, start, estimate, start + Duration::from_secs(2)) {
             Ok(constraint) => {
                 constraint.end();
-                // What was tried is no part of the test.
+                // The constraint of the attempt is not part of the test.
                 reservations.drain_all(|_| {});
                 return Some(reservations);
             }
@@ -58,7 +59,8 @@ fn work(length: Duration) {
     }
 }
 
-/// Four that fit, one that works for longer than it has, one that nobody could keep.
+/// Asks for four constraints that fit, one whose work exceeds its estimate, and one that is
+/// impossible.
 fn ask(reservations: &Reservations) -> Saw {
     let ms = Duration::from_millis;
     let mut saw = Saw::default();
@@ -79,7 +81,7 @@ fn ask(reservations: &Reservations) -> Saw {
     saw
 }
 
-/// Writes what was told.
+/// Writes the collected events and requests to a trace file.
 fn write(reservations: &Reservations, path: &Path) {
     let mut recorder = Recorder::create(path, &run_here(""), Existing::Keep).expect("a file");
     let mut known = BTreeMap::new();
