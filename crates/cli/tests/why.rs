@@ -1,4 +1,4 @@
-//! `punctual why` and `punctual inject`, as a person types them.
+//! `punctual why` and `punctual inject`, as a user types them.
 
 use std::process::{Command, Output};
 
@@ -84,7 +84,8 @@ fn trouble_ends_when_it_was_said_to() {
     assert!(done["times"].as_u64().is_some_and(|times| times >= 1), "{done}");
 }
 
-/// Threads that sleep at the end, or have ended, were in time: what they wait for is no job.
+/// Threads that sleep at the end, or have ended, were in time: their last wait is not part of a
+/// job.
 #[test]
 fn who_rests_at_the_end_was_not_late() {
     let script = "sleep 0.1; sleep 2.5";

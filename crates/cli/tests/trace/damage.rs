@@ -1,5 +1,5 @@
-//! A trace file of a run with bits flipped and ends cut off: what is whole is told, nothing else is, and
-//! no command says by its exit code that nothing is wrong.
+//! Flips bits in a trace file and cuts off its end. Intact parts are read, altered ones are not,
+//! and the exit code of each command reports the damage.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::common::{punctual, text};
 use super::{LATE, STUDIO, traced, why};
 
-/// Flips of each file: each is read by three commands.
+/// The number of bit flips for each file. Three commands read each result.
 const FLIPS: u64 = 40;
 
 fn events(path: &Path) -> (Option<i32>, Vec<String>) {
@@ -27,7 +27,7 @@ fn report(path: &Path) -> (Option<i32>, Value) {
     (output.status.code(), value.unwrap_or_else(|_| panic!("{}", text(&output.stderr))))
 }
 
-/// The late jobs of each subject, by number and release.
+/// Returns the late jobs of each subject, by number and release.
 fn late(lines: &[Value]) -> BTreeSet<String> {
     let late = lines.iter().map(|line| &line["late"]).filter(|late| late.is_object());
     late.map(|late| format!("{} {}", late["job"], late["end_ns"])).collect()
@@ -38,7 +38,7 @@ fn verdicts(lines: &[Value]) -> Vec<&str> {
     threads.iter().map(|one| one["verdict"].as_str().expect("text")).collect()
 }
 
-/// What the undamaged file says.
+/// The contents of the undamaged file.
 struct Known {
     events: Vec<String>,
     late: BTreeSet<String>,
@@ -49,7 +49,7 @@ impl Known {
         Self { events: events(whole).1, late: late(&why(whole).1) }
     }
 
-    /// Reads a damaged copy by each command. Returns how many events are left of it.
+    /// Reads a damaged copy with each command. Returns the number of events left in it.
     fn is_told_of(&self, damaged: &Path, what: &str) -> usize {
         let (code, left) = events(damaged);
         assert_eq!(code, Some(4), "{what}");
@@ -71,7 +71,7 @@ impl Known {
         for same in ["events_missing", "blocks_missing", "damaged_places", "damaged_bytes"] {
             assert_eq!(page[same], end[same], "{what}: {same}");
         }
-        // To the number, where a block follows that says how many came before it.
+        // The number is exact if a later block says how many events came before it.
         let missing = end["events_missing"].as_u64().expect("a number") as usize;
         let found = left.len() + missing;
         assert!(found <= self.events.len(), "{what}");

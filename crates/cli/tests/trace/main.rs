@@ -1,5 +1,5 @@
-//! Trace files from end to end: written by simulate, demo and run, judged by why, read back from every
-//! export.
+//! Trace files from end to end: written by simulate, demo and run, judged by why, and read back
+//! from every export.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 const STUDIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/studio.toml");
 
-/// A task late by what another on its CPU takes.
+/// A task that is late because of another on its CPU.
 const LATE: &str = "
 [system]
 policy = 'fp'
@@ -36,7 +36,7 @@ wcet = '9ms'
 relative_deadline = '15ms'
 ";
 
-/// Writes a trace of `contract`, simulated for so long.
+/// Writes a trace of `contract`, simulated until `until`.
 fn traced(contract: &str, until: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("c.toml"), folder.path().join("a.ptrace"));
@@ -142,7 +142,7 @@ fn a_damaged_or_truncated_trace_is_read_up_to_the_damage_and_says_so() {
     }
 }
 
-/// What is in each export is what is in the others.
+/// All exports have the same contents.
 #[test]
 fn every_export_reads_back() {
     let (_folder, path) = traced(LATE, "200ms");
@@ -299,7 +299,7 @@ fn what_why_finds_live_is_in_its_trace() {
         late.map(|line| (line["late"].clone(), line["causes"].clone())).collect()
     };
     let (mut told, mut written) = (late(&live), late(&lines));
-    // A thread may have got another name since.
+    // A thread may have changed its name in between.
     for (job, _) in told.iter_mut().chain(&mut written) {
         job["thread"] = Value::Null;
     }

@@ -1,6 +1,7 @@
-//! The exported trace events, read by the rules of Perfetto's importer of this format: sorted by time, of
-//! equal instants the first of the file first; a slice is on its track until an event of that track comes
-//! at its end or later; a flow is known by a number and takes hold of the slice that is open on its track.
+//! Reads the exported trace events by the rules of Perfetto's importer of this format. Events are
+//! sorted by time, and keep the order of the file at equal instants. A slice stays on its track
+//! until an event of that track at its end or later. A flow has a number, and attaches to the slice
+//! that is open on its track.
 
 use std::collections::BTreeMap;
 
@@ -25,19 +26,19 @@ fn track(event: &Value) -> Track {
     (id("pid"), id("tid"))
 }
 
-/// What the importer makes of it.
+/// The state of the importer.
 #[derive(Default)]
 struct Imported {
-    /// The open slices of each track: where they end, and which job they are of.
+    /// The open slices of each track, with their ends and jobs.
     open: BTreeMap<Track, Vec<(f64, u64)>>,
-    /// The jobs of the slices that each flow binds, in order, and how it went on.
+    /// For each flow the jobs of the slices that it binds, in order, with the phases of its events.
     flows: BTreeMap<u64, Vec<(u64, char)>>,
     /// The open slices of each late job, by name.
     late: BTreeMap<String, Vec<String>>,
-    /// Late jobs, and causes within them.
+    /// The number of late jobs.
     late_jobs: u64,
     causes: u64,
-    /// How long causes are, in all, and late jobs.
+    /// The total length of causes, and that of late jobs.
     lengths: [f64; 2],
 }
 
@@ -76,7 +77,7 @@ impl Imported {
         let open = self.open.entry(track(event)).or_default();
         open.retain(|(end, _)| *end > begin);
         let end = begin + length;
-        // Slices of a track lie in each other or apart.
+        // Slices of a track are nested or disjoint.
         assert!(open.iter().all(|(outer, _)| *outer >= end), "{event} in {open:?}");
         open.push((end, job.expect("a job")));
     }
@@ -115,7 +116,7 @@ fn perfetto_finds_a_slice_for_each_flow_and_causes_within_late_jobs() {
     let mut imported = Imported::default();
     shown.iter().for_each(|event| imported.take(event));
 
-    // From its release over its stretches to its completion, and all of one job.
+    // Each flow leads from a release over stretches to a completion, all of the same job.
     let mut complete = 0;
     for flow in imported.flows.values() {
         let phases: String = flow.iter().map(|(_, phase)| *phase).collect();

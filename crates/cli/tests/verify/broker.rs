@@ -1,4 +1,4 @@
-//! A channel that a broker has granted to somebody, judged by the broker's account.
+//! Judges a channel that a broker has granted to another client, by the broker's account.
 
 use std::fs;
 use std::path::PathBuf;
@@ -43,7 +43,8 @@ impl Serving {
         self.folder.path().join("socket")
     }
 
-    /// A client of it; none, with the reason printed, where it cannot serve.
+    /// Returns a client of the broker. Returns `None`, and prints the reason, where it cannot
+    /// serve.
     fn client(&mut self) -> Option<Broker> {
         for _ in 0..300 {
             if let Ok(broker) = Broker::connect_to(&self.socket()) {
@@ -67,7 +68,7 @@ impl Drop for Serving {
     }
 }
 
-/// Messages on a channel that somebody else holds, until it is told to stop.
+/// Sends messages on a channel, as the client that holds it, until `stop` is set.
 fn send(broker: &mut Broker, stop: &AtomicBool) {
     let (spacing, bound) = (Duration::from_millis(20), Duration::from_millis(150));
     let arrivals = LinearBounded::fixed(160, spacing, 3).expect("valid");

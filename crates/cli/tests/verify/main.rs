@@ -1,4 +1,4 @@
-//! `punctual verify`, as a person types it. The programs are this test program again.
+//! `punctual verify`, as a user types it. The programs are this test program again.
 
 mod broker;
 
@@ -11,10 +11,11 @@ use punctual_model::Duration;
 use quick_junit::{Report, TestCaseStatus};
 use serde_json::Value;
 
-/// It ends by itself, whatever becomes of who started it.
+/// The program ends by itself after this time, even if its parent is gone.
 const LENGTH: Duration = Duration::from_secs(60);
 
-/// Works for as many milliseconds as its environment says, each 20 or when it is done.
+/// Works every 20 ms, or as soon as the last job is done, for as many milliseconds as its
+/// environment says.
 #[test]
 #[ignore = "the program of the other tests"]
 fn program() {
@@ -24,7 +25,7 @@ fn program() {
     let end = due + LENGTH;
     while clock::now() < end {
         due += Duration::from_millis(20);
-        // It always waits a little: who never waits has no jobs.
+        // It always waits a little, since a thread that never waits has no jobs.
         clock::sleep_until(due.max(clock::now() + Duration::from_millis(1)));
         let until = clock::now() + work;
         while clock::now() < until {
@@ -96,7 +97,7 @@ fn a_program_that_needs_more_than_it_said_breaks_the_promise() {
     assert!(matches!(cases[1].status, TestCaseStatus::NonSuccess { .. }), "{cases:#?}");
 }
 
-/// Whether a verdict agrees with the numbers beside it, whatever the machine made of the run.
+/// Checks that a verdict agrees with the numbers beside it, whatever the load of the machine.
 fn agrees(one: &Value) {
     let late = one["late"].as_u64().expect("a number");
     let verdict = if late > 0 { "broken" } else { "kept" };
@@ -111,7 +112,7 @@ fn judged(output: &Output) -> Value {
     page
 }
 
-/// What of it is late depends on what else the machine does: the parts must agree.
+/// Lateness depends on the load of the machine, but the parts of the answer must agree.
 #[test]
 fn upcalls_and_programs_run_together_and_the_answer_agrees_with_the_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -143,7 +144,8 @@ fn upcalls_and_programs_run_together_and_the_answer_agrees_with_the_exit_code() 
     );
 }
 
-/// A stream is an upcall and a channel; the trace of the run says the same to who reads it.
+/// A stream is an upcall and a channel. The trace of the run, read by `why`, agrees with the
+/// verdict.
 #[test]
 fn streams_and_channels_are_tried_and_the_trace_tells_of_them() {
     let folder = tempfile::tempdir().expect("a folder");

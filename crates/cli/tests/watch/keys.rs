@@ -1,4 +1,4 @@
-//! Keys and what they do to the screen; and the terminal afterwards.
+//! Keys and their effects on the screen, and the state of the terminal afterwards.
 
 use punctual_linux::process::Signal;
 
@@ -14,7 +14,7 @@ fn watch(environment: &[(&str, &str)], options: &[&str]) -> Terminal {
     Terminal::start(80, 24, environment, &arguments)
 }
 
-/// Whether something is said in colours: SGR 30 to 37, 90 to 97, and 38.
+/// Returns whether the output has colours: SGR 30 to 37, 90 to 97, and 38.
 fn is_coloured(terminal: &Terminal) -> bool {
     let written = String::from_utf8_lossy(&terminal.written).into_owned();
     let commands = written.split("\u{1b}[").filter_map(|rest| rest.split_once('m'));
@@ -78,7 +78,7 @@ fn a_signal_leaves_the_terminal_as_it_was() {
 #[test]
 fn it_ends_when_its_time_is_over() {
     let mut terminal = watch(&[], &["--for", "1s"]);
-    // A slow host may have seen nothing of the program by then.
+    // On a slow host, the program may not appear by then.
     terminal.shows("punctual watch");
     assert_eq!(terminal.ends().code(), Some(0));
     terminal.is_as_it_was();

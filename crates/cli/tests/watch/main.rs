@@ -1,6 +1,6 @@
-//! `punctual watch` on a terminal of its own: keys are pressed, and the screen is looked at.
+//! `punctual watch` on a terminal of its own. The tests press keys and read the screen.
 //!
-//! The tests say what is to be seen in the end, never when.
+//! They check the final contents of the screen, never the time at which they appear.
 
 mod keys;
 mod terminal;
@@ -9,10 +9,10 @@ use std::process::{Command, Output};
 
 const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
 
-/// Something that wakes up fifty times a second.
+/// A command that wakes up fifty times a second.
 const PERIODIC: [&str; 3] = ["sh", "-c", "while sleep 0.02; do :; done"];
 
-/// Where no broker listens.
+/// A socket without a broker.
 const NOBODY: &str = "/nonexistent/broker.sock";
 
 fn punctual(arguments: &[&str]) -> Output {

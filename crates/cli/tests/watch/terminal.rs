@@ -1,4 +1,4 @@
-//! A terminal: a pair of ptys, and as much of its language (ECMA-48) as the view speaks.
+//! A terminal: a pair of ptys with the part of its language (ECMA-48) that the view uses.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ pub(crate) struct Terminal {
     ours: OwnedFd,
     theirs: File,
     child: Child,
-    /// All that was written.
+    /// All output so far.
     pub(crate) written: Vec<u8>,
     pub(crate) screen: Screen,
     before: String,
@@ -36,7 +36,7 @@ impl Terminal {
         let theirs = OpenOptions::new().read(true).write(true).open(name).expect("ours");
         rustix::io::ioctl_fionbio(&ours, true).expect("ours");
         let copy = || Stdio::from(theirs.try_clone().expect("a descriptor"));
-        // In a session of its own, so that it is told of new sizes.
+        // A session of its own lets it receive SIGWINCH.
         let mut command = Command::new("setsid");
         command.arg("--ctty").args(arguments).stdin(copy()).stdout(copy()).stderr(copy());
         command.env_remove("NO_COLOR").env("TERM", "xterm").envs(environment.iter().copied());
@@ -63,7 +63,7 @@ impl Terminal {
         send(&self.child, signal).expect("our child");
     }
 
-    /// Waits until the screen shows this, and gives it as text.
+    /// Waits until the screen shows `words`, and returns its text.
     pub(crate) fn shows(&mut self, words: &str) -> String {
         for _ in 0..600 {
             self.read();
@@ -89,7 +89,8 @@ impl Terminal {
         panic!("it does not end:\n{}", self.screen.text());
     }
 
-    /// The terminal is as it was: the first screen, the cursor, and the modes of its line.
+    /// Checks that the terminal is restored: the normal screen, the cursor, and the modes of its
+    /// line.
     pub(crate) fn is_as_it_was(&self) {
         let written = String::from_utf8_lossy(&self.written);
         let last = |one: &str| written.rfind(one);
@@ -125,12 +126,12 @@ fn modes(terminal: &File) -> String {
     format!("{:?} {:?} {:?}", modes.input_modes, modes.output_modes, modes.local_modes)
 }
 
-/// What is to be seen.
+/// The contents of the screen.
 pub(crate) struct Screen {
     cells: Vec<Vec<char>>,
     row: usize,
     column: usize,
-    /// Bytes of a letter or a command that is not complete.
+    /// The bytes of an incomplete character or command.
     rest: Vec<u8>,
 }
 
