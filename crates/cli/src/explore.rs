@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// The contract, a TOML file; "-" reads standard input
     contract: PathBuf,
     /// What to sweep
-    #[arg(long, value_enum, default_value_t = What::All)]
-    what: What,
+    #[arg(long, value_enum, default_value_t = Sweep::All)]
+    what: Sweep,
     /// The folder for the page and the CSV files
     #[arg(long, value_name = "DIR", default_value = "explore-out")]
     out: PathBuf,
@@ -78,7 +78,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Sweep {
     /// Everything that applies to the contract
     All,
     /// How far all work can grow, by policy and by test
@@ -89,13 +89,13 @@ enum What {
     Channels,
 }
 
-impl From<What> for explore::What {
-    fn from(what: What) -> Self {
+impl From<Sweep> for explore::What {
+    fn from(what: Sweep) -> Self {
         match what {
-            What::All => Self::All,
-            What::Breakdown => Self::Breakdown,
-            What::Reservations => Self::Reservations,
-            What::Channels => Self::Channels,
+            Sweep::All => Self::All,
+            Sweep::Breakdown => Self::Breakdown,
+            Sweep::Reservations => Self::Reservations,
+            Sweep::Channels => Self::Channels,
         }
     }
 }

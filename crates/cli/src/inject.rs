@@ -35,7 +35,7 @@ Exit codes: 0 done, 2 bad usage, 3 this host cannot.";
 pub(crate) struct Args {
     /// How the time is taken
     #[arg(value_enum, value_name = "WHERE")]
-    trouble: Where,
+    trouble: Method,
     /// How much time to take at once
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time)]
     burn: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Where {
+enum Method {
     HardInterrupt,
     Softirq,
     Fifo,
@@ -76,11 +76,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     // Signals are blocked before threads are made, so that a signal waits for this thread.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let trouble = match args.trouble {
-        Where::HardInterrupt => Trouble::HardInterrupt,
-        Where::Softirq => Trouble::SoftIrq,
-        Where::Fifo => Trouble::Fifo(args.priority),
-        Where::PageFaults => Trouble::PageFaults,
-        Where::Cache => Trouble::Cache,
+        Method::HardInterrupt => Trouble::HardInterrupt,
+        Method::Softirq => Trouble::SoftIrq,
+        Method::Fifo => Trouble::Fifo(args.priority),
+        Method::PageFaults => Trouble::PageFaults,
+        Method::Cache => Trouble::Cache,
     };
     let (cpu, burn, period, length) = (args.cpu, args.burn, args.every, args.length);
     let plan = Plan { trouble, cpu, burn, period, length };

@@ -216,7 +216,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 fn one(args: &Args, program: Program) -> Outcome {
     let program = Program { channel: args.channel.clone(), ..program };
     let name = program.program.to_string_lossy().into_owned();
-    let tell = &mut |notice: &Notice<'_>| notices::tell(notice, args.manner());
+    let tell = &mut |notice: &Notice<'_>| notices::print(notice, args.manner());
     let prepared = match Prepared::program(program, args.settings(), tell) {
         Ok(prepared) => prepared,
         Err(error) => return not_run(error),
@@ -246,7 +246,7 @@ struct One<'a> {
 fn contract(args: &Args, file: &Path) -> Outcome {
     let Declared { contract, text: declared, .. } = contract_file::read(file)?;
     let host = args.profile.choose()?.host;
-    let tell = &mut |notice: &Notice<'_>| notices::tell(notice, args.manner());
+    let tell = &mut |notice: &Notice<'_>| notices::print(notice, args.manner());
     let prepared = match Prepared::contract(&contract, &host, &args.only, args.settings(), tell) {
         Ok(prepared) => prepared,
         Err(error) => return not_prepared(args, file, error),

@@ -124,7 +124,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let trace = args.trace.of_live_run("")?.map(|to| Box::new(Traced(Some(to))) as Box<_>);
     let served = Server::open_traced(options, trace).and_then(|server| {
         if let Some(metrics) = metrics {
-            child::tell_its_end(metrics);
+            child::log_its_end(metrics);
         }
         server.run()
     });

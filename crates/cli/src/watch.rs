@@ -31,7 +31,7 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_trace::Promise;
 
-use self::gather::{Asked, Gatherer};
+use self::gather::{Gatherer, Scope};
 use self::look::Look;
 use self::program::Program;
 use self::state::State;
@@ -115,7 +115,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
     let wcet = args.work.map(Duration::as_full_service);
     let promise = Promise { period: None, relative_deadline: args.deadline, wcet };
-    let asked = Asked { socket: args.socket.clone(), root, promise };
+    let asked = Scope { socket: args.socket.clone(), root, promise };
     let look = Look::new(args.no_color);
     if args.once {
         return print_one(asked, program, args.length.unwrap_or(ONCE), args.size);
@@ -128,7 +128,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 }
 
 fn print_one(
-    asked: Asked,
+    asked: Scope,
     mut program: Option<Program>,
     length: Duration,
     size: (u16, u16),

@@ -411,7 +411,7 @@ fn json_has_the_summaries_and_says_what_was_left_out() {
 }
 
 #[test]
-fn what_is_there_stays_unless_forced() {
+fn existing_files_stay_unless_forced() {
     let place = Place::with(TASKS);
     let more = ["--what", "breakdown"];
     let first = place.files("out", &more);
@@ -436,7 +436,7 @@ fn what_is_there_stays_unless_forced() {
 }
 
 #[test]
-fn what_does_not_apply_is_refused_and_says_why() {
+fn an_inapplicable_sweep_is_refused_with_a_reason() {
     let reservation = "[[reservation]]\nname = \"modem\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
     let (before, after) = CHANNELS.split_once("[sending.costs]").expect("there");
     let (_, channels) = after.split_once("\n\n").expect("there");

@@ -63,7 +63,7 @@ fn thread<'a>(page: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_period_is_found_and_what_is_proposed_is_tried() {
+fn a_period_is_found_and_the_proposal_is_tried() {
     let Some(output) = fit("periodic", &["--json", "--for", "2s", "--settle", "500ms"]) else {
         return;
     };
@@ -85,7 +85,7 @@ fn a_period_is_found_and_what_is_proposed_is_tried() {
 }
 
 #[test]
-fn who_never_waits_has_no_period() {
+fn a_program_that_never_waits_has_no_period() {
     let Some(output) = fit("spins", &["--json", "--for", "3s", "--settle", "300ms"]) else {
         return;
     };

@@ -79,7 +79,7 @@ fn a_page_that_is_there_stays_unless_forced() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_and_what_is_damaged_is_said() {
+fn a_file_that_is_no_trace_is_refused_and_damage_is_reported() {
     let (folder, trace) = simulated();
     let mut bytes = std::fs::read(&trace).expect("a trace");
     let middle = bytes.len() / 2;

@@ -154,7 +154,7 @@ fn without_a_broker_status_says_where_it_looked() {
 }
 
 #[test]
-fn it_serves_until_it_is_told_to_end() {
+fn it_serves_until_a_signal_ends_it() {
     if !can_serve() {
         return;
     }
@@ -187,7 +187,7 @@ fn it_serves_until_it_is_told_to_end() {
 }
 
 #[test]
-fn a_reload_takes_what_is_right_and_leaves_what_is_wrong() {
+fn a_reload_takes_a_valid_file_and_ignores_an_invalid_one() {
     if !can_serve() {
         return;
     }
@@ -239,7 +239,7 @@ fn a_service_manager_can_pass_the_socket() {
 
 /// Checks the protocols of sd_notify(3) and sd_watchdog_enabled(3).
 #[test]
-fn a_service_manager_is_told_how_it_is() {
+fn the_service_manager_is_notified_of_the_state() {
     if !can_serve() {
         return;
     }
@@ -281,7 +281,7 @@ fn a_service_manager_is_told_how_it_is() {
 /// Sends messages to and from this host through channels. The trace has each message once,
 /// complete, in time or not.
 #[test]
-fn what_happens_to_each_message_is_in_the_trace() {
+fn each_message_is_in_the_trace() {
     use punctual_channel::client::{Receiving, Sending};
     use punctual_client::Broker;
     use punctual_client::want::WantedChannel;

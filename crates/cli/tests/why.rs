@@ -87,7 +87,7 @@ fn trouble_ends_when_it_was_said_to() {
 /// Threads that sleep at the end, or have ended, were in time: their last wait is not part of a
 /// job.
 #[test]
-fn who_rests_at_the_end_was_not_late() {
+fn a_thread_that_sleeps_at_the_end_is_not_late() {
     let script = "sleep 0.1; sleep 2.5";
     let output = punctual(&["why", "--deadline", "2s", "--json", "--", "sh", "-c", script]);
     if code(&output) == 3 {

@@ -78,7 +78,7 @@ struct Tracks {
     /// The job that has begun, and its flow.
     flow: Option<(JobId, u64)>,
     /// Unfinished jobs whose deadlines have been written.
-    told: HashSet<JobId>,
+    written: HashSet<JobId>,
     /// Unfinished jobs that have a deadline of their own.
     granted: HashMap<JobId, Instant>,
 }
@@ -104,8 +104,8 @@ impl<W: Write> Page<'_, W> {
         match self.subjects.get_mut(number as usize) {
             Some(known) => known.subject = subject,
             None => {
-                let (told, granted) = (HashSet::new(), HashMap::new());
-                self.subjects.push(Tracks { subject, since: None, flow: None, told, granted });
+                let (written, granted) = (HashSet::new(), HashMap::new());
+                self.subjects.push(Tracks { subject, since: None, flow: None, written, granted });
             }
         }
         Ok(())
@@ -130,7 +130,7 @@ impl<W: Write> Page<'_, W> {
         let deadline = tracks.subject.promise.relative_deadline;
         let deadline = deadline.map(|by| release.saturating_add(by));
         let deadline = tracks.granted.get(&job).copied().or(deadline);
-        if let (Some(deadline), true) = (deadline, tracks.told.insert(job)) {
+        if let (Some(deadline), true) = (deadline, tracks.written.insert(job)) {
             self.write(&json!({
                 "ph": "i", "s": "t", "name": "deadline", "cat": "deadline", "pid": pid, "tid": tid,
                 "ts": micros(deadline), "args": { "job": job.index },
@@ -152,7 +152,7 @@ impl<W: Write> Page<'_, W> {
             Kind::GiveWay | Kind::Complete | Kind::Abort | Kind::Contained => kind.word(),
         };
         if kind != Kind::GiveWay {
-            tracks.told.remove(&job);
+            tracks.written.remove(&job);
             tracks.granted.remove(&job);
         }
         let Some(since) = tracks.since.take() else { return Ok(()) };

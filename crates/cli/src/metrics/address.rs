@@ -65,7 +65,7 @@ impl Address {
         match self {
             Self::Port(port) => Ok(TcpListener::bind(port)?.into()),
             Self::Path(path) => {
-                remove_remnant(path);
+                remove_stale_socket(path);
                 let listener = UnixListener::bind(path)?;
                 // The owner and the group may connect: a collector of metrics is put into that
                 // group.
@@ -78,7 +78,7 @@ impl Address {
 
 /// Removes a socket at which no process accepts any more, such as that of a killed process. Any
 /// other file at the path stays.
-fn remove_remnant(path: &Path) {
+fn remove_stale_socket(path: &Path) {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|one| one.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     if is_socket && UnixStream::connect(path).is_err_and(refused) {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remnant_is_replaced_and_nothing_else() {
+    fn a_stale_socket_is_replaced_and_no_other_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("metrics.sock");
         let address = Address::Path(path.clone());

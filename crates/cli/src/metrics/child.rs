@@ -29,7 +29,7 @@ pub(crate) fn start(address: &Address, socket: &Path) -> Result<Child, Failure> 
 
 /// Logs an error if the process ends; the broker goes on without it. Call this after the broker has
 /// given up its privileges, because the waiting thread inherits those of its creator.
-pub(crate) fn tell_its_end(mut child: Child) {
+pub(crate) fn log_its_end(mut child: Child) {
     let waits = thread::Builder::new().name("metrics-end".into()).spawn(move || {
         let how = child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
         tracing::error!(how, "what answers for metrics has ended; the broker goes on without it");

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openmetrics_is_for_who_asks_for_it() {
+    fn openmetrics_is_for_clients_that_ask_for_it() {
         for (accept, format) in [
             ("application/openmetrics-text; version=1.0.0,text/plain;q=0.5", Format::OpenMetrics),
             ("text/plain;q=0.9, Application/OpenMetrics-Text;q=0.1", Format::OpenMetrics),

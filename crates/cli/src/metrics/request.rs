@@ -19,7 +19,7 @@ pub(super) struct Head {
 
 /// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) format: Format,
     /// False for a HEAD request.
     pub(super) body: bool,
@@ -45,7 +45,7 @@ impl Head {
     }
 
     /// Returns the request, or the status that refuses it.
-    pub(super) fn parse(&self) -> Result<Asked, &'static str> {
+    pub(super) fn parse(&self) -> Result<Request, &'static str> {
         const BAD: &str = "400 Bad Request";
         let Some(end) = self.end.filter(|&end| end <= MOST_BYTES) else {
             let is_long = self.bytes.len() > MOST_BYTES;
@@ -72,7 +72,7 @@ impl Head {
         let fields = lines.filter_map(|line| line.split_once(':'));
         let accepts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
         let accepts: Vec<&str> = accepts.map(|(_, value)| value).collect();
-        Ok(Asked { format: Format::accepted(&accepts.join(",")), body })
+        Ok(Request { format: Format::accepted(&accepts.join(",")), body })
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     const OPEN: &str = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
 
-    fn of(request: &[u8]) -> Result<Asked, &'static str> {
+    fn of(request: &[u8]) -> Result<Request, &'static str> {
         let mut head = Head::default();
         head.take(request);
         let mut drop_by_drop = Head::default();
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_scrape_is_understood_and_anything_else_refused() {
-        let asked = |format, body| Ok(Asked { format, body });
+        let asked = |format, body| Ok(Request { format, body });
         assert_eq!(of(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), asked(Format::Text, true));
         let open = format!("GET /metrics?x=1 HTTP/1.1\r\naCCept: {OPEN}\r\n\r\n");
         assert_eq!(of(open.as_bytes()), asked(Format::OpenMetrics, true));

@@ -93,8 +93,8 @@ impl Source {
         let mut tasks = Tasks::default();
         let mut next_look = clock::now();
         loop {
-            for happening in observed.turn() {
-                tasks.add(&happening);
+            for job_event in observed.turn() {
+                tasks.add(&job_event);
             }
             let now = clock::now();
             if now >= next_look {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::Duration;
 
-use crate::watch::observed::Happening;
+use crate::watch::observed::JobEvent;
 
 /// The number of names with accounts of their own.
 const MOST: usize = 64;
@@ -60,16 +60,16 @@ impl Task {
         }
     }
 
-    fn add(&mut self, happening: &Happening) {
-        match happening {
-            Happening::Began { wakeup_latency, .. } => {
+    fn add(&mut self, job_event: &JobEvent) {
+        match job_event {
+            JobEvent::Began { wakeup_latency, .. } => {
                 let nanos = wakeup_latency.as_nanos();
                 // A latency equal to a bucket's bound belongs to it (`le`).
                 let step = STEPS_US.partition_point(|end| end * 1_000 < nanos);
                 self.latencies[step] += 1;
                 self.latency = self.latency.saturating_add(*wakeup_latency);
             }
-            Happening::Ended { late, .. } => {
+            JobEvent::Ended { late, .. } => {
                 self.jobs += 1;
                 if let Some(verdict) = late {
                     let cause = verdict.main().map_or("unknown", |share| share.cause.word());
@@ -98,10 +98,10 @@ impl Tasks {
     }
 
     /// Counts what a thread did, unless it is not watched.
-    pub(super) fn add(&mut self, happening: &Happening) {
-        let (Happening::Began { thread, .. } | Happening::Ended { thread, .. }) = happening;
+    pub(super) fn add(&mut self, job_event: &JobEvent) {
+        let (JobEvent::Began { thread, .. } | JobEvent::Ended { thread, .. }) = job_event;
         if let Some(name) = self.names.get(thread).cloned() {
-            self.of(&name).add(happening);
+            self.of(&name).add(job_event);
         }
     }
 
@@ -121,12 +121,12 @@ impl Tasks {
 mod tests {
     use super::*;
 
-    fn began(thread: u32, us: u64) -> Happening {
-        Happening::Began { thread, wakeup_latency: Duration::from_micros(us) }
+    fn began(thread: u32, us: u64) -> JobEvent {
+        JobEvent::Began { thread, wakeup_latency: Duration::from_micros(us) }
     }
 
-    fn ended(thread: u32) -> Happening {
-        Happening::Ended { thread, response_time: Duration::from_millis(1), late: None }
+    fn ended(thread: u32) -> JobEvent {
+        JobEvent::Ended { thread, response_time: Duration::from_millis(1), late: None }
     }
 
     #[test]

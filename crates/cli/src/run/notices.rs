@@ -15,7 +15,7 @@ use crate::host_profile::note;
 use crate::trace_file::complain_of;
 
 /// Prints a notice in the form that `manner` selects, if it includes the notice.
-pub(super) fn tell(notice: &Notice<'_>, manner: Manner) {
+pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
     let text = match notice {
         Notice::Profile(text) => return note(&[(*text).to_owned()]),
         Notice::TraceStopped(error) => return complain_of(Some(error), "the programs"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ends_a_reservation_is_said_to_those_who_want_quiet() {
+    fn quiet_shows_only_events_that_end_a_reservation() {
         assert!(matters(&Event::Revoked { why: String::new() }));
         assert!(!matters(&Event::NearLimit { used_ppm: 1, granted_ppm: 1 }));
     }

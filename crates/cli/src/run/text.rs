@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_that_was_taken_back_is_told_of() {
+    fn a_revoked_reservation_is_reported() {
         let mut used = used(10, 5);
         if let Some(reserved) = &mut used.reserved {
             reserved.revoked = Some("overuse".into());

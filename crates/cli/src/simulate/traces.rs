@@ -116,7 +116,7 @@ struct Page {
 /// The trace that a page shows.
 enum Shown {
     /// The trace file that the user requested too.
-    Asked(PathBuf),
+    Requested(PathBuf),
     /// A temporary file beside the page, deleted with this value.
     Own(NamedTempFile),
 }
@@ -125,7 +125,7 @@ impl Page {
     fn beside(path: &Path, args: &Args) -> Result<Self, Failure> {
         let file = NewFile::beside(path, args.trace.force)?;
         let trace = match args.trace.path() {
-            Some(asked) => Shown::Asked(asked.to_owned()),
+            Some(asked) => Shown::Requested(asked.to_owned()),
             None => Shown::Own(output::file_beside(path)?),
         };
         Ok(Self { file, trace, title: report::name_of(&args.contract) })
@@ -133,7 +133,7 @@ impl Page {
 
     fn write(self, host: &HostProfile, stamp: &Stamp) -> Result<(), Failure> {
         let mut shown = report::read(match &self.trace {
-            Shown::Asked(path) => path,
+            Shown::Requested(path) => path,
             Shown::Own(file) => file.path(),
         })?;
         shown.admit(host, &stamp.line());

@@ -20,7 +20,7 @@ use self::account::Account;
 pub(crate) use self::grants::{promise, thread_of};
 use self::threads::Uses;
 use super::observed::tree::Tree;
-use super::observed::{Happening, Observed, Target};
+use super::observed::{JobEvent, Observed, Target};
 use super::picture::Picture;
 
 /// The longest wait for an answer of the broker.
@@ -28,7 +28,7 @@ const PATIENCE: Time = Time::from_secs(1);
 
 /// The things to watch.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Scope {
     /// The broker's socket.
     pub(crate) socket: PathBuf,
     /// A process that is watched with its descendants.
@@ -39,7 +39,7 @@ pub(crate) struct Asked {
 
 /// Collects the data. It needs a thread of its own.
 pub(crate) struct Gatherer {
-    asked: Asked,
+    asked: Scope,
     broker: Option<Broker>,
     /// `None` if the kernel's records are unavailable; `blind` says why.
     observed: Option<Observed>,
@@ -51,7 +51,7 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     /// Starts to watch. Failures appear in its pictures.
-    pub(crate) fn start(asked: Asked) -> Self {
+    pub(crate) fn start(asked: Scope) -> Self {
         let (observed, blind) = match Observed::start() {
             Ok(observed) => (Some(observed), None),
             Err(why) => (None, Some(format!("Jobs, latencies and causes are not seen: {why}"))),
@@ -70,10 +70,10 @@ impl Gatherer {
     /// Collects the kernel's records. Must be called at least ten times a second.
     pub(crate) fn turn(&mut self) {
         let Some(observed) = &mut self.observed else { return };
-        for happening in observed.turn() {
-            let (Happening::Began { thread, .. } | Happening::Ended { thread, .. }) = happening;
+        for job_event in observed.turn() {
+            let (JobEvent::Began { thread, .. } | JobEvent::Ended { thread, .. }) = job_event;
             if let Some(account) = self.accounts.get_mut(&thread) {
-                account.add(&happening);
+                account.add(&job_event);
             }
         }
     }

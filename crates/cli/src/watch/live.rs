@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::draw::draw;
-use super::gather::{Asked, Gatherer};
+use super::gather::{Gatherer, Scope};
 use super::look::Look;
 use super::picture::Picture;
 use super::screen::Screen;
@@ -31,7 +31,7 @@ struct Shared {
 }
 
 /// Shows the view until a key, a signal or the time limit ends it.
-pub(super) fn watch(asked: Asked, until: Option<Instant>, look: Look) -> Outcome {
+pub(super) fn watch(asked: Scope, until: Option<Instant>, look: Look) -> Outcome {
     if !stdout().is_terminal() || !stdin().is_terminal() {
         return Err(Failure::bad_input(
             "watch needs a terminal for its input and output; punctual watch --once prints one \
@@ -95,7 +95,7 @@ fn turn(
     Ok(())
 }
 
-fn gather(asked: Asked, shared: &Shared) {
+fn gather(asked: Scope, shared: &Shared) {
     let mut gatherer = Gatherer::start(asked);
     let mut next_look = clock::now();
     while !shared.over.load(Ordering::Acquire) {

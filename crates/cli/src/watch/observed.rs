@@ -27,7 +27,7 @@ pub(crate) struct Target {
 
 /// An event of a watched thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Happening {
+pub(crate) enum JobEvent {
     /// A job began to run.
     Began {
         /// The job's thread.
@@ -98,7 +98,7 @@ impl Observed {
     }
 
     /// Returns what happened since the last call, in order.
-    pub(crate) fn turn(&mut self) -> Vec<Happening> {
+    pub(crate) fn turn(&mut self) -> Vec<JobEvent> {
         let mut came = Vec::new();
         self.watched.drain(|one| came.push(one));
         came.into_iter().filter_map(|one| self.take(one)).collect()
@@ -114,13 +114,13 @@ impl Observed {
         self.watched.counts()
     }
 
-    fn take(&mut self, came: Came) -> Option<Happening> {
+    fn take(&mut self, came: Came) -> Option<JobEvent> {
         match came {
             Came::Event(event) => self.event(event),
             Came::OnCpu { thread, at } => {
                 let release = self.threads.get_mut(&thread)?.waits.take()?;
                 let wakeup_latency = at.saturating_since(release);
-                Some(Happening::Began { thread, wakeup_latency })
+                Some(JobEvent::Began { thread, wakeup_latency })
             }
             Came::Gap { .. } => {
                 self.threads.values_mut().for_each(|thread| thread.waits = None);
@@ -130,7 +130,7 @@ impl Observed {
     }
 
     /// Handles an event. Its subject's number is the thread's id, as [`Self::watch`] registered it.
-    fn event(&mut self, event: Event) -> Option<Happening> {
+    fn event(&mut self, event: Event) -> Option<JobEvent> {
         let Event { at, job, release, kind } = event;
         let thread = job.task;
         let watched = self.threads.get_mut(&thread)?;
@@ -148,7 +148,7 @@ impl Observed {
                     Box::new(judge(late, &stretches, |tid| self.threads.contains_key(&tid)))
                 });
                 let response_time = at.saturating_since(release);
-                Some(Happening::Ended { thread, response_time, late })
+                Some(JobEvent::Ended { thread, response_time, late })
             }
             _ => None,
         }
@@ -192,10 +192,10 @@ mod tests {
         for _ in 0..1_000 {
             std::io::Write::write_all(&mut input, b"go on\n").expect("it reads");
             clock::sleep(Duration::from_millis(10));
-            for happening in observed.turn() {
-                match happening {
-                    Happening::Began { .. } => began += 1,
-                    Happening::Ended { late: why, .. } => late.extend(why),
+            for job_event in observed.turn() {
+                match job_event {
+                    JobEvent::Began { .. } => began += 1,
+                    JobEvent::Ended { late: why, .. } => late.extend(why),
                 }
             }
             if began >= 3 && late.len() >= 3 {

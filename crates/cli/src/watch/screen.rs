@@ -20,7 +20,7 @@ pub(super) struct Screen {
 impl Screen {
     /// Takes the terminal.
     pub(super) fn open() -> io::Result<Self> {
-        restore_before_panics_are_told();
+        restore_before_panic_messages();
         let opened = enable_raw_mode()
             .and_then(|()| execute!(stdout(), EnterAlternateScreen, Hide))
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
@@ -48,7 +48,7 @@ fn restore() {
 
 /// Makes panics restore the terminal first, so that their messages do not vanish with the alternate
 /// screen.
-fn restore_before_panics_are_told() {
+fn restore_before_panic_messages() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let told = std::panic::take_hook();

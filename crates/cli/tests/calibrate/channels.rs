@@ -124,7 +124,7 @@ pub(super) fn receiving_is_charged(written: &Calibration, page: &Value) {
 /// Sends to an address that accepts nothing, so that no packet leaves and nothing is measured.
 /// Packets of this size arrive only by a loopback.
 #[test]
-fn what_cannot_be_measured_of_channels_is_absent_and_stays_as_it_was() {
+fn unmeasurable_channel_costs_are_absent_and_keep_their_old_values() {
     let place = Place::new();
     let path = place.with("host.toml", &with_channels());
     let nowhere = ["--send-to", "255.255.255.255:9", "--packet", "60000B"];

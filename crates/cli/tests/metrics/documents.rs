@@ -28,7 +28,7 @@ fn metrics_in(text: &str) -> Vec<String> {
 /// The rules, their tests and the dashboard name only existing metrics, and the documentation names
 /// all.
 #[test]
-fn dashboard_rules_and_documentation_name_what_is_told() {
+fn dashboard_rules_and_documentation_name_existing_metrics() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let file = |path: &str| fs::read_to_string(root.join(path)).expect(path);
     let documented = metrics_in(&file("docs/metrics.md"));

@@ -169,7 +169,7 @@ fn judged_by(command: &mut Command, page: &str) {
 }
 
 #[test]
-fn what_is_told_is_what_status_says_and_parsers_of_others_read_it() {
+fn metrics_agree_with_status_and_third_party_parsers_read_them() {
     let Some(serving) = Serving::start() else { return };
     let program = serving.program("exec sleep 100");
     let refused = Command::new("true");
@@ -257,7 +257,7 @@ fn misses_of_granted_work_are_counted_by_cause() {
 }
 
 #[test]
-fn the_broker_goes_on_without_what_answers_for_metrics() {
+fn the_broker_goes_on_without_its_metrics_process() {
     let Some(serving) = Serving::start() else { return };
     let children = format!("/proc/{0}/task/{0}/children", serving.child.id());
     let children = fs::read_to_string(children).expect("it lives");
@@ -276,7 +276,7 @@ fn the_broker_goes_on_without_what_answers_for_metrics() {
 }
 
 #[test]
-fn where_nobody_can_ask_it_says_so_before_it_serves() {
+fn an_unusable_metrics_address_is_reported_before_serving() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |file: &str| folder.path().join(file).to_str().expect("UTF-8").to_owned();
     for (address, code, words) in [

@@ -94,7 +94,7 @@ fn without_one_beside_it_the_one_on_the_path_is_run() {
 }
 
 #[test]
-fn where_there_is_no_modem_a_sentence_says_how_to_get_it() {
+fn without_a_modem_a_sentence_says_how_to_get_it() {
     let folders = folders();
     for command in ["modem", "demo"] {
         let (_, code, said) = run(&folders, &[command, "--help"]);

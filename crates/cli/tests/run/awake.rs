@@ -98,7 +98,7 @@ fn a_program_that_the_kernel_holds_may_be_on_any_cpu() {
 
 /// The program's account does not include the spinners' time.
 #[test]
-fn a_hard_hog_gets_no_more_beside_what_keeps_its_cpu_awake() {
+fn a_hard_hog_gets_no_more_beside_a_spinner() {
     let _alone = alone();
     let hog = ["timeout", "1", "sh", "-c", "while :; do :; done"];
     let options = ["--awake", "--reserve", "2ms/10ms", "--hard", "--json", "--"];
@@ -115,7 +115,7 @@ fn a_hard_hog_gets_no_more_beside_what_keeps_its_cpu_awake() {
 }
 
 #[test]
-fn without_privilege_it_is_done_as_well_and_said_who_shares_the_cpus() {
+fn without_privilege_cpus_stay_awake_and_a_note_says_which_threads_share_them() {
     let _alone = alone();
     let Some(serving) = Serving::start() else { return };
     let arguments = ["--awake", "--reserve", "2ms/10ms", "--", "true"];

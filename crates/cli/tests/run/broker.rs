@@ -161,7 +161,7 @@ fn a_program_runs_under_a_grant_that_ends_with_it() {
 }
 
 #[test]
-fn the_grant_is_told_as_json() {
+fn the_grant_is_reported_as_json() {
     let _alone = alone();
     let Some(serving) = Serving::start() else { return };
     let arguments = ["--reserve", "2ms/10ms", "--json", "--", "true"];
@@ -208,7 +208,7 @@ fn without_privilege_and_broker_both_ways_are_named() {
 }
 
 #[test]
-fn what_the_broker_cannot_do_is_said_before_it_is_asked() {
+fn options_that_the_broker_lacks_are_refused_before_it_is_asked() {
     let _alone = alone();
     let Some(serving) = Serving::start() else { return };
     for options in [&["--hard"][..], &["--soft"], &["--cpu", "0"], &["--backend", "timetable"]] {
@@ -222,7 +222,7 @@ fn what_the_broker_cannot_do_is_said_before_it_is_asked() {
 }
 
 #[test]
-fn what_cannot_be_executed_leaves_no_grant() {
+fn an_unexecutable_program_leaves_no_grant() {
     let _alone = alone();
     let Some(serving) = Serving::start() else { return };
     for (program, code) in [("/nonexistent/program", 127), ("/etc/passwd", 126)] {
@@ -258,7 +258,7 @@ fn the_programs_of_a_contract_are_granted_each_its_own() {
 }
 
 #[test]
-fn who_nears_the_limit_and_loses_the_grant_is_told() {
+fn a_program_near_its_limit_or_without_its_grant_is_told() {
     let _alone = alone();
     let Some(serving) = Serving::start() else { return };
     let socket = serving.socket();

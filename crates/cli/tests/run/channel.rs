@@ -135,7 +135,7 @@ fn channels_that_do_not_fit_together_start_nothing() {
 }
 
 #[test]
-fn without_a_broker_to_ask_a_channel_is_nobodys() {
+fn a_channel_without_a_broker_is_bad_usage() {
     let _alone = alone();
     let Some(output) = of(&contract(&[9], "100/s"), &["--no-broker"]) else { return };
     let said = text(&output.stderr);

@@ -141,7 +141,7 @@ fn if_one_cannot_be_started_the_others_are_ended_and_it_is_named() {
 }
 
 #[test]
-fn what_a_contract_cannot_mean_is_bad_input() {
+fn unusable_contracts_and_options_are_bad_input() {
     let kernel = TWO.replace("enforcement = \"hard\"", "backend = \"kernel\"");
     let nowhere = TWO.replace("directory = \"/\"", "directory = \"/nonexistent\"");
     let none = "[[reservation]]\nname = \"a\"\nbudget = \"1ms\"\nperiod = \"10ms\"\n";
@@ -167,7 +167,7 @@ fn what_a_contract_cannot_mean_is_bad_input() {
 /// The costs of slots make this more than a CPU. An earlier version admitted it, and then two
 /// programs were killed.
 #[test]
-fn what_no_timetable_holds_is_refused_before_anything_runs() {
+fn a_contract_without_a_timetable_is_refused_before_anything_runs() {
     let _alone = alone();
     let command = |name: &str, budget: &str, period: &str| {
         format!(

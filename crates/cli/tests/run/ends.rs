@@ -24,7 +24,7 @@ fn a_signal_is_passed_on_and_the_group_is_gone() {
 }
 
 #[test]
-fn a_program_can_be_told_something() {
+fn a_program_can_handle_a_signal() {
     let _alone = alone();
     let script = "trap 'echo told; exit 4' USR1; echo $$; while :; do sleep 0.02; done";
     let Some(mut live) = Live::with_ids(&with(script), 1) else { return };

@@ -21,7 +21,7 @@ fn the_program_runs_under_sched_deadline_and_its_children_do_not() {
 }
 
 #[test]
-fn a_hog_is_told_what_it_used() {
+fn the_use_of_a_hog_is_reported() {
     let hog = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7";
     let arguments =
         ["--backend", "kernel", "--reserve", "2ms/10ms", "--json", "--", "sh", "-c", hog];
@@ -49,7 +49,7 @@ fn a_signal_is_passed_on_and_the_summary_still_printed() {
 }
 
 #[test]
-fn what_the_kernel_cannot_do_is_refused_with_what_would_be_right() {
+fn options_that_the_kernel_lacks_are_refused_with_a_correction() {
     for (options, right) in [
         (&["--reserve", "10ns/1ms"][..], "1.024us"),
         (&["--reserve", "1ms/10s"], "sched_deadline_period_max_us"),

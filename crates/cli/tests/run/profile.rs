@@ -74,7 +74,7 @@ fn on(profile: &str) -> Option<(Serving, Broker)> {
 }
 
 #[test]
-fn what_a_packet_was_measured_to_cost_decides_which_channels_are_granted() {
+fn the_measured_cost_of_sending_decides_which_channels_are_granted() {
     let _alone = alone();
     let Some((_serving, mut broker)) = on(&profile("2us")) else { return };
     let granted = broker.open_channel(&voice()).expect("8 us a packet");
@@ -94,7 +94,7 @@ fn what_a_packet_was_measured_to_cost_decides_which_channels_are_granted() {
 }
 
 #[test]
-fn what_a_packet_that_comes_in_was_measured_to_cost_decides_which_channels_may_receive() {
+fn the_measured_cost_of_receiving_decides_which_channels_may_receive() {
     let _alone = alone();
     let hear = WantedChannel { direction: Direction::Receive, ..voice() };
     // Where receiving was not measured, an incoming packet costs as much as an outgoing one.

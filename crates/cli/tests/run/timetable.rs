@@ -82,7 +82,7 @@ fn a_hard_hog_gets_about_its_share_and_no_more() {
 }
 
 #[test]
-fn a_soft_hog_uses_its_budget_and_what_is_left_over_is_told_apart() {
+fn a_soft_hogs_use_inside_and_outside_its_budget_is_told_apart() {
     let _alone = alone();
     let options = ["--reserve", "2ms/10ms", "--json", "--"];
     let Some(output) = run(&[&options[..], &HOGS].concat()) else { return };
@@ -109,7 +109,7 @@ fn it_is_on_the_cpu_that_was_asked_for() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_what_would() {
+fn a_reservation_that_does_not_fit_is_refused_with_an_offer() {
     let _alone = alone();
     let Some(output) = run(&["--reserve", "9.9ms/10ms", "--", "echo", "ran"]) else { return };
     let why = text(&output.stderr);
@@ -119,7 +119,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
 }
 
 #[test]
-fn what_the_program_leaves_behind_becomes_ordinary() {
+fn processes_left_behind_become_ordinary() {
     let _alone = alone();
     let script = "sleep 600 >&- 2>&- & echo $!; exit 5";
     let arguments = ["--reserve", "2ms/10ms", "--hard", "--json", "--", "sh", "-c", script];

@@ -11,7 +11,7 @@ fn typed(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_is_not_a_reservation_is_refused_with_what_would_be_right() {
+fn an_invalid_reservation_is_refused_with_a_correction() {
     for (reserve, right) in [
         ("2ms", "2ms/8ms"),
         ("2/8ms", "ns, us, ms or s"),
@@ -53,7 +53,7 @@ fn a_contract_and_a_program_are_told_apart() {
 }
 
 #[test]
-fn what_cannot_be_executed_has_the_shells_codes() {
+fn an_unexecutable_program_gives_the_shells_codes() {
     let _alone = alone();
     for backend in ["kernel", "timetable"] {
         for (program, code) in

@@ -28,7 +28,7 @@ fn simulated(quantum: &str) -> serde_json::Value {
 }
 
 #[test]
-fn yield_points_that_nobody_asks_for_take_no_time() {
+fn unused_yield_points_take_no_time() {
     // Without a quantum it is preemptible anywhere, and so at each nanosecond too.
     let (mut fine, mut anywhere) = (simulated("1ns"), simulated("0ns"));
     for tasks in [&mut fine, &mut anywhere] {
@@ -41,7 +41,7 @@ fn yield_points_that_nobody_asks_for_take_no_time() {
 }
 
 #[test]
-fn what_has_too_many_jobs_is_refused_with_the_number_and_its_place() {
+fn too_many_jobs_are_refused_with_the_number_and_its_place() {
     let period = "[[task]]\nname = 'tiny'\nperiod = '2ns'\nwcet = '1ns'\n";
     let budget = "[[reservation]]\nname = 'tiny'\nbudget = '1ns'\nperiod = '3ns'\n";
     let channels = std::fs::read_to_string(CHANNELS).expect("there");

@@ -58,7 +58,7 @@ fn overheads_are_paid_and_admission_knows_them() {
 /// A sender exceeds its contract. Excess messages are discarded on the way in and wait on the way
 /// out, and no other entry is late.
 #[test]
-fn a_flood_is_policed_and_told() {
+fn a_flood_is_policed_and_reported() {
     let receiving = "[[channel]]\nname = 'in'\nmax_message = '200B'\nmin_inter_arrival = '10ms'\n\
                      delay_bound = '1ms'\ndirection = 'receive'\n";
     let contract = std::fs::read_to_string(CHANNELS).expect("there") + receiving;

@@ -47,7 +47,7 @@ fn a_newcomer_is_admitted_or_refused_when_it_comes() {
 }
 
 #[test]
-fn what_cannot_come_or_go_is_bad_usage() {
+fn impossible_joins_and_leaves_are_bad_usage() {
     let (_folder, studio) = written(STUDIO);
     for (option, when, why) in [
         ("--join", "audio", "does not say when"),

@@ -87,7 +87,7 @@ fn jobs(page: &Value) -> u64 {
 }
 
 #[test]
-fn what_is_admitted_is_never_late_nor_beyond_its_bound() {
+fn an_admitted_contract_is_never_late_nor_beyond_its_bound() {
     for more in [
         &[][..],
         &["--seed", "5"],
@@ -146,7 +146,7 @@ fn a_late_job_is_exit_1_and_a_seed_replays_a_run() {
 }
 
 #[test]
-fn what_a_fault_takes_past_its_proven_bound_is_marked() {
+fn entries_past_their_proven_bounds_are_marked() {
     let text = |arguments: &[&str]| String::from_utf8(punctual(arguments).stdout).expect("UTF-8");
     let kept = text(&["simulate", STUDIO]);
     assert!(!kept.contains('!'), "{kept}");
@@ -311,7 +311,7 @@ fn bad_input_is_exit_2() {
 /// Under two criticalities the video yields, which breaks no promise. Plain EDF refuses the
 /// contract.
 #[test]
-fn those_of_low_criticality_make_way_and_the_others_are_in_time() {
+fn low_criticality_yields_and_the_others_are_in_time() {
     let run = punctual(&["simulate", MIXED, "--high-jobs", "1/1", "--json"]);
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
     let page: Value = serde_json::from_slice(&run.stdout).expect("JSON");
@@ -330,7 +330,7 @@ fn those_of_low_criticality_make_way_and_the_others_are_in_time() {
 
 /// Three tasks of 6 ms every 10 ms on two CPUs: the kernel would serve one of them after 12 ms.
 #[test]
-fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
+fn a_refusal_on_several_cpus_is_not_bad_input() {
     let one = |at| format!("[[reservation]]\nname = 'r{at}'\nbudget = '6ms'\nperiod = '10ms'\n");
     let all: String = (1..=3).map(one).collect();
     let (_folder, file) = written(&format!("[system]\npolicy = 'edf'\ncpus = 2\n{all}"));
@@ -346,7 +346,7 @@ fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
 
 /// A contract that cannot be run is refused in the words of `admit`, and not reported as malformed.
 #[test]
-fn what_cannot_be_run_is_refused_by_the_name_of_its_file() {
+fn a_contract_that_cannot_run_is_refused_by_the_name_of_its_file() {
     let channel =
         "[[channel]]\nname = 'c'\nmax_message = '1kB'\nmax_rate = '10/s'\ndelay_bound = '50ms'\n";
     let sending = "[sending]\nbandwidth = '10 mbit/s'\npacket = '1kB'\n";

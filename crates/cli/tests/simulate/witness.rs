@@ -55,7 +55,7 @@ fn a_witness_has_reservations_in_their_layer() {
 }
 
 #[test]
-fn what_is_admitted_has_no_witness_and_no_hint() {
+fn an_admitted_contract_has_no_witness_and_no_hint() {
     for contract in [STUDIO, CHANNELS] {
         assert!(page(&[contract, "--witness"], 0).contains("no schedule with a late job"));
         assert!(!page(&[contract], 0).contains("--witness"));

@@ -111,7 +111,7 @@ fn lines(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn what_was_asked_for_granted_and_kept_is_in_the_trace_and_told_by_each_reader() {
+fn each_reader_reports_requested_granted_and_kept_constraints() {
     let Some(reservations) = reservations() else { return };
     let saw =
         std::thread::scope(|scope| scope.spawn(|| ask(&reservations)).join().expect("no panic"));

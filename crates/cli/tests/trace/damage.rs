@@ -50,7 +50,7 @@ impl Known {
     }
 
     /// Reads a damaged copy with each command. Returns the number of events left in it.
-    fn is_told_of(&self, damaged: &Path, what: &str) -> usize {
+    fn is_detected_in(&self, damaged: &Path, what: &str) -> usize {
         let (code, left) = events(damaged);
         assert_eq!(code, Some(4), "{what}");
         let mut rest = self.events.iter();
@@ -81,7 +81,7 @@ impl Known {
 }
 
 #[test]
-fn a_flipped_bit_costs_little_and_is_told_by_every_command() {
+fn a_flipped_bit_costs_little_and_every_command_reports_it() {
     let studio = std::fs::read_to_string(STUDIO).expect("there");
     for contract in [&*studio, LATE] {
         let (folder, path) = traced(contract, "10s");
@@ -96,7 +96,7 @@ fn a_flipped_bit_costs_little_and_is_told_by_every_command() {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&damaged, &bytes).expect("written");
-            let left = known.is_told_of(&damaged, &format!("bit {bit}"));
+            let left = known.is_detected_in(&damaged, &format!("bit {bit}"));
             assert!(left * 10 >= all * 9, "bit {bit}: {left} of {all} events");
         }
     }
@@ -112,6 +112,6 @@ fn a_trace_that_was_cut_short_keeps_no_promise() {
     let lengths = (0..FLIPS).map(|_| 16 + rng.next_u64() as usize % (whole.len() - 16));
     for length in lengths.chain([16, 17, whole.len() - 1]) {
         std::fs::write(&cut, &whole[..length]).expect("written");
-        known.is_told_of(&cut, &format!("{length} bytes"));
+        known.is_detected_in(&cut, &format!("{length} bytes"));
     }
 }

@@ -92,7 +92,7 @@ fn a_contract_that_is_kept_is_judged_so_and_a_trace_is_not_overwritten_unasked()
 }
 
 #[test]
-fn who_ran_instead_is_told_from_the_events_alone() {
+fn the_events_alone_show_which_thread_ran_instead() {
     let (_folder, path) = traced(LATE, "200ms");
     let (code, lines) = why(&path);
     assert_eq!(code, Some(1));
@@ -278,7 +278,7 @@ fn a_timetable_tells_of_each_period_and_the_trace_grows_meanwhile() {
 }
 
 #[test]
-fn what_why_finds_live_is_in_its_trace() {
+fn the_trace_has_the_late_jobs_that_why_found_live() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("why.ptrace");
     let name = path.to_str().expect("UTF-8");

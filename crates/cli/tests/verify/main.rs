@@ -197,7 +197,7 @@ fn streams_and_channels_are_tried_and_the_trace_tells_of_them() {
 }
 
 #[test]
-fn only_programs_leaves_what_has_none_unjudged() {
+fn only_programs_leaves_entries_without_programs_unjudged() {
     let folder = tempfile::tempdir().expect("a folder");
     let contract =
         command("modest", 1) + "[[task]]\nname = \"control\"\nperiod = \"50ms\"\nwcet = \"1ms\"\n";

@@ -20,7 +20,7 @@ fn ask(path: &std::path::Path) -> String {
 }
 
 #[test]
-fn who_asks_for_nothing_keeps_nobody_from_asking_for_long() {
+fn silent_clients_do_not_block_others_for_long() {
     let path = serving();
     assert!(ask(&path).ends_with("\r\n\r\na 1\n"));
     // All places are taken by clients that send nothing, or never finish.

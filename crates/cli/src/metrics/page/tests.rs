@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::watch::observed::Happening;
+use crate::watch::observed::JobEvent;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::{GuardStatus, Totals};
 use punctual_model::Duration;
@@ -46,7 +46,7 @@ fn no_channels() -> ChannelsStatus {
 }
 
 #[test]
-fn what_the_broker_says_is_told() {
+fn the_page_has_the_brokers_numbers() {
     let grants = vec![grant(4, Some(200_000)), grant(5, None)];
     let page = Page { broker: Some((status(grants), no_channels())), ..Page::default() }.text();
     for line in [
@@ -77,7 +77,7 @@ fn a_hostile_name_stays_a_value() {
     let mut tasks = Tasks::default();
     tasks.called(BTreeMap::from([(1, "a\"} 1\nb{c=\"\\".to_owned())]));
     let wakeup_latency = Duration::from_micros(30);
-    tasks.add(&Happening::Began { thread: 1, wakeup_latency });
+    tasks.add(&JobEvent::Began { thread: 1, wakeup_latency });
     let observer = Observer { tasks, ..Observer::default() };
     let page = Page { observer: Some(observer), ..Page::default() }.text();
     let name = r#"task="a\"} 1\nb{c=\"\\""#;
@@ -96,7 +96,7 @@ fn a_hostile_name_stays_a_value() {
 }
 
 #[test]
-fn there_are_not_more_rows_than_a_database_bears() {
+fn the_number_of_rows_is_bounded() {
     let grants: Vec<GrantStatus> = (0..1_000).map(|number| grant(number, Some(1))).collect();
     let page = Page { broker: Some((status(grants), no_channels())), ..Page::default() }.text();
     let rows = page.lines().filter(|line| line.starts_with("punctual_grant_budget_cpus{"));

@@ -6,7 +6,7 @@ use punctual_model::Duration;
 use punctual_trace::Promise;
 use punctual_trace::cause::Verdict;
 
-use crate::watch::observed::Happening;
+use crate::watch::observed::JobEvent;
 use crate::watch::picture::{LATE_KEPT, Late, RECENT, Row};
 
 /// The account of a thread.
@@ -22,13 +22,13 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Counts a happening.
-    pub(super) fn add(&mut self, happening: &Happening) {
-        match happening {
-            Happening::Began { wakeup_latency, .. } => {
+    /// Counts an event.
+    pub(super) fn add(&mut self, job_event: &JobEvent) {
+        match job_event {
+            JobEvent::Began { wakeup_latency, .. } => {
                 push(&mut self.latencies, wakeup_latency.as_nanos(), RECENT);
             }
-            Happening::Ended { response_time, late, .. } => {
+            JobEvent::Ended { response_time, late, .. } => {
                 self.jobs += 1;
                 push(&mut self.response_times, response_time.as_nanos(), RECENT);
                 if let Some(verdict) = late {
@@ -43,7 +43,7 @@ impl Account {
     }
 
     /// Writes the account into a row.
-    pub(super) fn tell(&self, row: &mut Row) {
+    pub(super) fn fill(&self, row: &mut Row) {
         let promised = self.promise.relative_deadline;
         row.jobs = Some(self.jobs);
         row.late = promised.map(|_| self.late);
@@ -96,7 +96,7 @@ mod tests {
     use punctual_model::{Instant, JobId};
     use punctual_trace::cause::{LateJob, Share, Spent};
 
-    fn ended(response_us: u64, late: Option<Spent>) -> Happening {
+    fn ended(response_us: u64, late: Option<Spent>) -> JobEvent {
         let at = |us: u64| Instant::from_nanos(us * 1_000);
         let late = late.map(|cause| {
             let job = LateJob {
@@ -110,12 +110,12 @@ mod tests {
             let share = Share { cause, took, times: 1, longest_at: at(0), share: took };
             Box::new(Verdict { late: job, own: Duration::from_micros(1), shares: vec![share] })
         });
-        Happening::Ended { thread: 7, response_time: Duration::from_micros(response_us), late }
+        JobEvent::Ended { thread: 7, response_time: Duration::from_micros(response_us), late }
     }
 
     fn told(account: &Account) -> Row {
         let mut row = Row::new(Key::Thread(7), "thread", "a".into(), String::new());
-        account.tell(&mut row);
+        account.fill(&mut row);
         row
     }
 
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_account_is_bounded() {
         let mut account = Account::default();
         account.promise.relative_deadline = Some(Duration::from_millis(1));
         for us in 0..1_000 {
             let wakeup_latency = Duration::from_micros(us);
-            account.add(&Happening::Began { thread: 7, wakeup_latency });
+            account.add(&JobEvent::Began { thread: 7, wakeup_latency });
             account.add(&ended(1_001 + us, Some(Spent::Own)));
         }
         let row = told(&account);

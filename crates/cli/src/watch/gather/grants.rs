@@ -70,7 +70,7 @@ pub(super) fn grant(grant: &GrantStatus, accounts: &BTreeMap<u32, Account>) -> R
         ("connected", if grant.connected { "yes" } else { "no" }.to_owned()),
     ];
     if let Some(account) = accounts.get(&thread) {
-        account.tell(&mut row);
+        account.fill(&mut row);
     }
     row
 }

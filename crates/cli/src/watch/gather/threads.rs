@@ -40,7 +40,7 @@ impl Uses {
             let mut row = Row::new(Key::Thread(thread), "thread", name, what);
             row.used_ppm = self.of_thread(process, thread, now);
             if let Some(account) = accounts.get(&thread) {
-                account.tell(&mut row);
+                account.fill(&mut row);
             }
             (thread, row)
         });

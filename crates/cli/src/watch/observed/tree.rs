@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nobody_there_is_nothing() {
+    fn a_process_that_does_not_exist_has_no_threads() {
         assert_eq!(Tree::of(u32::MAX, None), Tree::default());
         assert_eq!((name(u32::MAX), used(u32::MAX, u32::MAX)), (None, None));
     }
