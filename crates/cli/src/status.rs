@@ -41,7 +41,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         .and_then(|mut broker| Ok((broker.status()?, broker.channels()?)))
         .map_err(Failure::cannot_here)?;
     if args.json {
-        // Cannot fail: no map with keys that are not text, no writer.
+        // Cannot fail: all map keys are text, and nothing is written to a device.
         let text = serde_json::to_string_pretty(&All { status, channels }).unwrap_or_default();
         output::print(&format!("{text}\n"))?;
     } else {

@@ -1,11 +1,11 @@
 //! `punctual watch`: shows what is granted and watched, live in a terminal.
 //!
 //! ```text
-//! gather    the broker's words and the kernel's records  ──▶  picture
-//! picture   plain data                                        │
-//! state     what the person has chosen: (state, key) -> state │
-//! draw      picture + state  ──▶  a screen  ◀─────────────────┘
-//! live      the loop;   once: one frame;   screen: the terminal, and putting it back
+//! gather    the broker's answers and the kernel's records  ──▶  picture
+//! picture   plain data                                          │
+//! state     the user's choices: (state, key) -> state           │
+//! draw      picture + state  ──▶  a screen  ◀───────────────────┘
+//! live      the loop;   once: one frame;   screen: takes and restores the terminal
 //! ```
 
 mod draw;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! head     the host and the broker: one or two lines
-//! rows     what is watched, sorted; the chosen one is marked with > and reversed
-//! pane     the chosen one's latencies and its latest late job
+//! rows     grants and threads, sorted; the selected one is marked with > and reversed
+//! pane     the selected row's latencies and its latest late job
 //! foot     the keys
 //! ```
 
