@@ -22,11 +22,11 @@ Examples:
   punctual admit video.toml
       every task with its proven response time, or what does not fit and what would
   punctual admit --explain video.toml
-      also how streams became upcalls and channels, and how far each number could grow
+      also the derivation of streams, and how far each number could grow
   generate-contract | punctual admit --json -
-      the same for a program, with the contract from standard input
+      the same as JSON, with the contract from standard input
   punctual admit --host-profile ideal video.toml
-      as if switches were free, whatever punctual calibrate measured here
+      assumes free switches, whatever punctual calibrate measured here
 
 Exit codes: 0 admitted, 1 refused, 2 bad usage or bad contract.";
 

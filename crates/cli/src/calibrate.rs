@@ -22,22 +22,22 @@ Examples:
   punctual calibrate
       everything, in under two minutes; admit, simulate, explore and serve use it from then on
   punctual calibrate --quick --output -
-      in some ten seconds, to standard output: nothing is stored
+      in about ten seconds, to standard output, without storing it
   punctual calibrate --working-set 1MiB --percentile 99.9
       for tasks that use more memory, and with less risk in each switch
   punctual calibrate --send-to 192.0.2.7:9
-      what sending costs by the interface that leads there: packets really leave
+      the cost of sending by the interface that leads there: packets really leave
 
-As root it is the host's profile, /var/lib/punctual/host.toml, for every user; otherwise one's own,
+As root it writes the host's profile for all users, /var/lib/punctual/host.toml; otherwise your own,
 $XDG_STATE_HOME/punctual/host.toml or ~/.local/state/punctual/host.toml. Without the right to
-SCHED_FIFO fewer things can be measured; the profile says which could not, and why.
+SCHED_FIFO fewer things can be measured; the profile says which are missing, and why.
 
-What sending and receiving cost is measured between two network namespaces of its own (as root, with
-ip(8)), else on the loopback. With --send-to what is sent leaves for that address, as fast as the
-processor makes it, for twenty seconds: choose a host and a network that can bear it.
+The costs of sending and receiving are measured between two private network namespaces (as root,
+with ip(8)), else on the loopback. With --send-to, packets leave for that address, as fast as the
+processor makes them, for twenty seconds: choose a host and a network that can bear it.
 
-Real-time threads keep a CPU busy for 40 ms at a time, with pauses. Measure on a host that is as busy
-as it will be, or idler: what others do meanwhile is in the figures, and so is frequency scaling.
+Real-time threads keep a CPU busy for 40 ms at a time, with pauses. Measure on a host that is no
+busier than it will be in use: other programs and frequency scaling affect the figures.
 
 Exit codes: 0 measured, 2 bad usage, 3 nothing could be measured, or the profile cannot be written.";
 

@@ -9,15 +9,16 @@ use crate::exit::{Exit, Outcome};
 use crate::output;
 
 const HELP: &str = "\
-Example: what would this host need?
+Example: lists what this host would need
   punctual doctor
   punctual doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-SCHED_FIFO, SCHED_DEADLINE, its bandwidth and locked memory are really tried, on threads that end \
-at once; for about 5 ms that holds all bandwidth left. \"unknown\" is what could not be looked at, or \
-not be told. What is below the network's sockets is tried as root, on a network made for it. For a \
-second timers on idle CPUs are measured, in turn as the host is and with the CPUs kept from halting \
-(as root in a control group made for that): late ones are laid to halting only if the difference is clear.
+SCHED_FIFO, SCHED_DEADLINE, its bandwidth and locked memory are tried for real, on threads that \
+end at once; for about 5 ms these take all free bandwidth. \"unknown\" marks what could not be \
+examined or had no clear result. As root, the network layers below the sockets are tried on a \
+network made for this. For a second, timers on idle CPUs are measured, alternately on the host as \
+it is and with the CPUs kept from halting (as root in a control group made for this). Late timers \
+are attributed to halting only if the difference is clear.
 
 Exit codes: 0 able, perhaps with warnings; 3 this host cannot: neither SCHED_FIFO nor \
 SCHED_DEADLINE, or no high-resolution timers.";

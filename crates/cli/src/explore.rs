@@ -32,8 +32,8 @@ Examples:
   punctual explore video.toml --what channels --channel camera --out camera
       how many cameras fit, for each packet size and preemption grain
 
-The same contract gives the same files, byte for byte, however many threads there are. What is
-explored is the contract; whether it is admitted as it stands, punctual admit says.
+The same contract gives the same files, byte for byte, with any number of threads. The contract
+need not be admitted as it stands; punctual admit tests that.
 
 Exit codes: 0 explored, 2 bad usage or bad contract, 3 the results cannot be written.";
 

@@ -21,15 +21,15 @@ Examples:
   punctual export run.ptrace --format perfetto -o run.json
       jobs, releases, deadlines, late jobs with causes, budgets, for https://ui.perfetto.dev
   punctual export run.ptrace --format hdr -o run.hlog
-      wake-up latencies and response times by the second, for HdrHistogram's tools
+      wake-up latencies and response times for each second, for HdrHistogram's tools
   punctual export run.ptrace --format csv | head
-      a row an event; json: a line for everything in the file
+      a row for each event; json: a line for each item in the file
 
-Instants are nanoseconds of CLOCK_MONOTONIC, or of virtual time. What a trace says and how it is read \
-is in docs/trace.md. A damaged file is exported as far as it can be read; standard error says what is \
-missing.
+Instants are nanoseconds of CLOCK_MONOTONIC, or of virtual time. docs/trace.md describes the \
+contents of a trace and how to read it. A damaged file is exported as far as it can be read; \
+standard error says what is missing.
 
-Exit codes: 0 exported, 2 bad usage or no trace, 3 this host cannot, 4 exported as far as it goes: events \
+Exit codes: 0 exported, 2 bad usage or no trace, 3 this host cannot, 4 exported in part: events \
 were lost, the file is damaged, or it has no end.";
 
 /// Converts a trace file to another format

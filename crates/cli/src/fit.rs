@@ -19,22 +19,22 @@ use punctual_frontend::options::time;
 const HELP: &str = "\
 Examples:
   punctual fit -- ./player song.wav
-      watches for ten seconds, proposes, and tries it for ten seconds more
+      watches for ten seconds, proposes a reservation, and tries it for ten seconds more
   punctual fit --for 30s --no-try --pid 4711
-      a process that runs; nothing is changed in it
+      watches a running process without changing it
   punctual fit --deadline 5ms --margin 50 -- ./controller
-      jobs are to be complete 5 ms after their release; half as much again as was seen
+      with a deadline of 5 ms after the release, and half as much budget again as was needed
   punctual fit --toml -- ./player song.wav > player.toml
       the contract for punctual admit, run and verify
 
-The period is that of the timers which wake a thread, else of its wake-ups. The budget is what 99 % of \
-the periods needed, two switches, and a margin. In the trial the threads that are periodic run under \
-SCHED_DEADLINE; the program is ended when it is over.
+The period is that of the timers that wake a thread, else of its wake-ups. The budget is what 99 % \
+of the periods needed, plus two switches and a margin. In the trial the periodic threads run under \
+SCHED_DEADLINE; the program is ended after the trial.
 
-It takes CAP_BPF and CAP_PERFMON, for the trial CAP_SYS_NICE: run it as root.
+It needs CAP_BPF and CAP_PERFMON, for the trial also CAP_SYS_NICE: run it as root.
 
-Exit codes: 0 found, and kept in the trial where there was one, 1 not periodic or not kept, 2 bad usage, \
-3 this host cannot.";
+Exit codes: 0 found, and kept in the trial if there was one, 1 not periodic or not kept, 2 bad \
+usage, 3 this host cannot.";
 
 /// Finds the reservation that a program needs: its budget and its period
 #[derive(clap::Args)]

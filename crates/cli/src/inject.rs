@@ -22,10 +22,12 @@ Examples:
   punctual inject page-faults --burn 20ms --every 100ms
   punctual inject cache --burn 20ms --every 100ms
 
-At most 80 % of the CPU is taken, at most 1 s at a time, and it ends with --for whatever becomes of \
-this program: the kernel's part looks at the clock itself. Watch what it does with punctual why.
+It takes at most 80 % of the CPU, and at most 1 s at a time. It ends after --for even if this \
+program is killed, because its part in the kernel checks the clock itself. Watch the effects with \
+punctual why.
 
-In hard interrupts and softirqs it takes CAP_BPF and CAP_PERFMON, for fifo CAP_SYS_NICE: run it as root.
+Hard interrupts and softirqs need CAP_BPF and CAP_PERFMON, and fifo needs CAP_SYS_NICE: run it as \
+root.
 
 Exit codes: 0 done, 2 bad usage, 3 this host cannot.";
 

@@ -38,15 +38,15 @@ Examples:
   sudo punctual metrics --listen 127.0.0.1:9464
       answers GET /metrics until it is ended
   sudo punctual serve --metrics 127.0.0.1:9464
-      the same beside a broker that it starts with
+      the same, started with the broker
 
-While it listens it watches the threads of all grants, if it has CAP_BPF and CAP_PERFMON: jobs, deadline \
-misses by cause, wake-up latencies. Else punctual_observer_up is 0 and those are absent. docs/metrics.md \
-explains each.
+While it listens it watches the threads of all grants, if it has CAP_BPF and CAP_PERFMON: jobs, \
+deadline misses by cause, wake-up latencies. Otherwise punctual_observer_up is 0 and those metrics \
+are absent. docs/metrics.md explains each metric.
 
-Everybody sees their own grants, root and the broker's user those of everybody.
+Users see their own grants; root and the broker's user see all.
 
-Exit codes: 0 a page was printed, 2 bad usage, 3 no broker answers, or nobody can ask there.";
+Exit codes: 0 a page was printed, 2 bad usage, 3 no broker answers, or the address cannot be used.";
 
 /// Exports a broker's numbers to Prometheus: prints one page, or serves pages on an address
 #[derive(clap::Args)]

@@ -13,21 +13,21 @@ use punctual::host::Chosen;
 const HELP: &str = "\
 Examples:
   punctual simulate --trace studio.ptrace studio.toml; punctual report studio.ptrace -o studio.html
-      who ran when, how long everything took, and what became of each promise
+      the schedule, all response times, and how each promise was kept
   punctual report studio.ptrace --json
-      the same tables for a program, times in nanoseconds
+      the same tables as JSON, with times in nanoseconds
   punctual report studio.ptrace -o - | gzip > studio.html.gz
       the page to standard output
 
-The page fetches nothing and can be sent to anyone: it contains the contract, the command line and what \
-the host said of itself. Of a damaged trace it shows what is whole, and says what is missing; standard \
-error says so too.
+The page loads nothing from the network, so it can be sent to others; it contains the contract, \
+the command line and the host's description of itself. Of a damaged trace it shows the intact \
+parts, and says what is missing; standard error does so too.
 
-The contract is admitted again with this host's profile, because the trace has none; --host-profile \
-names that of the host the trace is from.
+The contract is admitted again with this host's profile, because the trace has none; \
+--host-profile names the profile of the trace's host.
 
-Exit codes: 0 shown, also where a promise was broken, which punctual why tells by its exit code; 2 bad \
-usage, or the file is no trace; 3 the page cannot be written; 4 shown as far as it goes: events were lost, \
+Exit codes: 0 shown, even if a promise was broken (see the exit code of punctual why); 2 bad \
+usage, or the file is no trace; 3 the page cannot be written; 4 shown in part: events were lost, \
 the file is damaged, or it has no end.";
 
 /// Renders a trace as one page: timeline, late jobs with causes, histograms, budgets, contract

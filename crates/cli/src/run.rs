@@ -36,29 +36,29 @@ Examples:
   punctual run --reserve 2ms/8ms -- aplay song.wav
       a player that gets 2 ms of processor time in every 8 ms, whatever else runs
   punctual run --reserve 2ms/8ms --hard -- ./hog
-      the same, and no more than that, with all threads and processes that it makes
+      the same, but no more than that, with all its threads and processes
   punctual run --channel 2mbit/s,delay=5ms,dest=192.0.2.7:4000 -- ./send
-      a program whose datagrams to there leave within 5 ms of their turn (docs/channels.md)
+      a program whose datagrams to this address leave within 5 ms of their turn (docs/channels.md)
   punctual run --reserve 2ms/8ms --awake -- aplay song.wav
-      on a virtual machine whose idle CPUs come back late (punctual doctor measures that)
+      for a virtual machine whose idle CPUs wake up late (punctual doctor measures that)
   punctual run commands.toml
-      admits the contract, then starts every [[command]] of it under its reservation
+      admits the contract, then starts each [[command]] of it under its reservation
   punctual run --dry-run commands.toml
-      admits it and shows what would be started, how, and why so
+      admits it and shows what would be started, how, and why
   punctual run --trace run.ptrace commands.toml
-      every slot that was given, for punctual why, report and export (docs/trace.md)
+      records every slot that was given, for punctual why, report and export (docs/trace.md)
 
-By a timetable the whole program is held, with all threads and processes that it makes; by the \
-kernel (SCHED_DEADLINE) only its first thread. Without privilege the broker is asked for that (punctual \
-serve, docs/broker.md). Standard input, output and error are the program's \
-own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT are passed on. \
-The program is killed if punctual is. The reservation ends with the program's first process; others \
-that it leaves behind go on as ordinary ones.
+A timetable controls the whole program, with all its threads and processes; the kernel \
+(SCHED_DEADLINE) controls only its first thread. Without privilege, punctual asks the broker for \
+SCHED_DEADLINE (punctual serve, docs/broker.md). Standard input, output and error are the \
+program's own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT \
+are passed on. The program is killed if punctual is. The reservation ends with the program's first \
+process; processes that it leaves behind continue as ordinary ones.
 
 Exit codes: the program's own, 128 + the signal if one killed it, 126 if it cannot be executed, \
-127 if it is not found. Of several programs: 0 if all ended with 0, else the first other code in the \
-order of the contract. Before anything starts: 1 refused, 2 bad usage or bad contract, 3 this host \
-cannot.";
+127 if it is not found. For several programs: 0 if all ended with 0, else the first other code in \
+the order of the contract. Before anything starts: 1 refused, 2 bad usage or bad contract, 3 this \
+host cannot.";
 
 /// Runs programs under CPU reservations, and reports at the end what they used.
 #[derive(clap::Args)]

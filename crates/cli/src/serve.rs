@@ -21,25 +21,26 @@ use crate::output;
 use crate::trace_file::TraceArgs;
 
 const HELP: &str = "\
-Examples: as a service; in a terminal, to try it; look whether a configuration is right
+Examples: as a service; in a terminal, for a trial; a check of a configuration
   systemctl enable --now punctual-broker.socket
   sudo punctual serve --socket /run/punctual-try/broker.sock --state /run/punctual-try/state
   punctual serve --check --config broker.toml
 
-Needs CAP_SYS_NICE, and CAP_SYS_RESOURCE for the level-order protocol of upcalls; everything else is \
-given up at the start. SIGHUP reads the configuration again, and a bad one changes nothing. SIGTERM \
-ends the broker; what it granted stays in force for its successor, and is taken back from whoever \
-does not connect to that one within the grace period.
+Needs CAP_SYS_NICE, and CAP_SYS_RESOURCE for the level-order protocol of upcalls; it drops all \
+other privileges at the start. SIGHUP reloads the configuration; an invalid one changes nothing. \
+SIGTERM ends the broker. Its grants stay in force for its successor, which takes back those of \
+clients that do not connect to it within the grace period.
 
-What a switch and a packet cost is said by the configuration, else by the host profile, read at the \
-start. Where it was not measured 5us and 40us are charged, also with --host-profile ideal: promises are made to others.
+The costs of a switch and a packet come from the configuration, else from the host profile, read \
+at the start. If they were not measured, 5us and 40us are charged, even with --host-profile ideal, \
+because the broker makes promises to others.
 
---trace writes of each message of a channel when it arrived, began and was handed over.
+--trace records when each message of a channel arrived, began and was handed over.
 
---metrics is answered by a process of its own, which keeps CAP_BPF and CAP_PERFMON to watch the jobs of \
-what is granted; docs/metrics.md says what it tells.
+--metrics starts a separate process that keeps CAP_BPF and CAP_PERFMON to watch the jobs of \
+grants; docs/metrics.md lists its metrics.
 
-Logs go to standard error; RUST_LOG=debug says more.
+Logs go to standard error; RUST_LOG=debug logs more.
 
 Exit codes: 0 ended by a signal, 2 bad usage or bad configuration, 3 this host cannot.";
 

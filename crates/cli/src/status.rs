@@ -15,12 +15,14 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 const HELP: &str = "\
-Examples: one's own grants; as root those of everybody
+Examples: your own grants; as root, those of all users
   punctual status
   sudo punctual status --json | jq '.grants[] | select(.used_ppm > .share_ppm)'
   sudo punctual status --json | jq '.channels.channels[] | select(.broken)'
 
-Of each channel: what was promised, and the delays measured since its queue was attached, from the instant at which a message counts as arrived to when its last packet was handed over (of one that receives: from its arrival at this host to its client's queue).
+For each channel it shows the promise and the delays measured since its queue was attached. A \
+delay lasts from the instant at which a message counts as arrived to the hand-over of its last \
+packet (for a channel that receives: from its arrival at this host to its client's queue).
 
 Exit codes: 0 the broker answered, 2 bad usage, 3 no broker answers.";
 

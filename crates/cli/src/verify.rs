@@ -25,22 +25,23 @@ const HELP: &str = "\
 Examples:
   punctual verify studio.toml --for 60s
   punctual verify studio.toml --for 60s --junit verify.xml
-      for a CI server: a test case for each promise, those that cannot be judged are skipped
+      for a CI server: a test case for each promise; those that cannot be judged are skipped
   punctual verify studio.toml --for 10s --json --trace verify.ptrace > verify.json
   punctual verify studio.toml --only-programs
-      nothing but the commands of the contract
+      only the commands of the contract
 
-Commands run under their reservations, as punctual run starts them. Tasks, upcalls and streams run as \
-upcalls whose handlers use all of their declared time; channels that nobody holds carry the largest \
-messages as often as declared to an emulated link. Promised is that each job of a command that needs no \
-more than the budget is complete one period of its reservation after its release, each job of a task or \
-upcall by its deadline, and each message by its delay bound. Late jobs have their causes from the kernel \
-(punctual why). Each verdict says what it rests on.
+Commands run under their reservations, as punctual run starts them. Tasks, upcalls and streams run \
+as upcalls whose handlers use all of their declared time. Channels without a client carry the \
+largest messages as often as declared to an emulated link. The promises are that each job of a \
+command that needs no more than the budget completes within one period of its reservation after \
+its release, each job of a task or upcall by its deadline, and each message within its delay \
+bound. The causes of late jobs come from the kernel (punctual why). Each verdict names its \
+evidence.
 
-It takes CAP_BPF and CAP_PERFMON, and what punctual run takes: run it as root.
+It needs CAP_BPF and CAP_PERFMON, and the privileges of punctual run: run it as root.
 
-Exit codes: 0 no promise was broken, 1 one was or the contract is refused, 2 bad usage or bad contract, \
-3 this host cannot.";
+Exit codes: 0 no promise was broken, 1 one was or the contract is refused, 2 bad usage or bad \
+contract, 3 this host cannot.";
 
 /// Runs a contract and reports for each promise whether it was kept
 #[derive(clap::Args)]

@@ -44,18 +44,18 @@ Examples:
   sudo punctual watch
       everything that the broker has granted, its use, and why jobs were late
   sudo punctual watch --deadline 5ms --work 2ms -- ./player song.wav
-      the threads of a program beside it; what it prints goes nowhere
+      also the threads of a program, whose output is discarded
   punctual watch --once | less
       one frame as text
 
-Keys: arrows or j k move, Enter opens a row, Esc goes back, s sorts by the next column, r the other way \
-round, p holds the picture, ? explains, q quits.
+Keys: arrows or j k move, Enter opens a row, Esc goes back, s sorts by the next column, r reverses \
+the order, p freezes the picture, ? explains, q quits.
 
-Everybody sees their own grants, root those of everybody. Jobs, latencies and causes take CAP_BPF and \
-CAP_PERFMON; without them it says so and shows the rest. NO_COLOR is respected.
+Users see their own grants, and root sees all. Jobs, latencies and causes need CAP_BPF and \
+CAP_PERFMON; without them the view says so and shows the rest. NO_COLOR is respected.
 
-Exit codes: 0 somebody ended it, 2 bad usage or no terminal, 3 no broker answers and nothing else is \
-watched, or this host cannot.";
+Exit codes: 0 the view was ended, 2 bad usage or no terminal, 3 no broker answers and nothing else \
+is watched, or this host cannot.";
 
 /// Shows what is granted and watched: use, slack, late jobs and their causes, live in a terminal
 #[derive(clap::Args)]

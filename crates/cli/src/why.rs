@@ -21,27 +21,27 @@ use punctual_frontend::options::time;
 const HELP: &str = "\
 Examples:
   punctual why --deadline 5ms -- ./player song.wav
-      each job of each of its threads is to be complete 5 ms after its release
+      each job of each thread must be complete 5 ms after its release
   punctual why --deadline 5ms --work 2ms --for 10s --pid 4711
-      a process that runs, for ten seconds; a job that works longer than 2 ms is late by its own fault
+      a running process, for ten seconds; a job that executes for more than 2 ms is itself at fault
   punctual why --deadline 10ms -- punctual run --reserve 2ms/10ms -- ./player
-      the same of a program under a reservation
+      the same for a program under a reservation
   punctual why --deadline 5ms --json --for 60s -- ./player > late.jsonl
       a line of JSON for each late job
   punctual why --deadline 5ms --trace late.ptrace -- ./player
-      the same into a trace file too, with the causes (docs/trace.md)
+      also writes a trace file, with the causes (docs/trace.md)
   punctual why late.ptrace
-      what a trace file says: each promise kept, broken or not judgeable, and why jobs were late
+      judges a trace file: each promise kept, broken or not judgeable, and why jobs were late
 
-A job is from one wake-up of a thread to its next wait for one: released when the timer that woke it \
-was due, or, where no timer wakes the thread, when somebody or something did. What happened between is \
-taken from the kernel's scheduler, interrupts, softirqs, timers and page faults (BPF). The shares of the \
-causes add up to the tardiness: what the deadline left room for made nothing late.
+A job lasts from one wake-up of a thread to its next wait. Its release is the time at which the \
+timer that woke it was due, or, if no timer did, the time of the wake-up. The kernel's scheduler, \
+interrupts, softirqs, timers and page faults (BPF) show what happened in between. The shares of \
+the causes add up to the tardiness: delays that the deadline left room for are not counted.
 
-It takes CAP_BPF and CAP_PERFMON: run it as root.
+It needs CAP_BPF and CAP_PERFMON: run it as root.
 
-Exit codes: 0 no job was late, 1 one was, 2 bad usage, 3 this host cannot, 4 whether one was cannot be \
-judged: something is missing.";
+Exit codes: 0 no job was late, 1 one was, 2 bad usage, 3 this host cannot, 4 not judgeable, \
+because something is missing.";
 
 /// Watches a program, or reads a trace, and explains why jobs were late
 #[derive(clap::Args)]

@@ -15,38 +15,38 @@ use punctual_frontend::options::time;
 const EXAMPLES: &str = "\
 Examples:
   punctual simulate studio.toml
-      everything released together, then as densely and for as long as it may
+      everything released together, then as densely and for as long as the contract allows
   punctual simulate studio.toml --seed 7 --for 60s
-      arrivals, jitter and running times drawn within the contract; the seed replays the run
+      random arrivals, jitter and execution times within the contract; the seed replays the run
   punctual simulate studio.toml --arrivals adversarial --overheads 2us,5us
-      the arrivals that the proofs call the worst, and what switches cost
+      the arrivals that the proofs call the worst, with costs of switches
   punctual simulate studio.toml --overrun 1.5:1/20 --stolen 2ms/100ms --seed 7
-      broken promises: who is late then, and by how much
+      broken promises: which jobs are late then, and by how much
   punctual simulate camera.toml --flood preview:10
-      a sender that breaks its word: what the policers discard, and that no other channel suffers
+      a sender that exceeds its contract: the policers' discards, and no harm to other channels
   punctual simulate studio.toml --leave video:2s --join effects:2s --join reverb:3s
-      work that goes and comes while the rest runs: each newcomer is admitted or refused when it comes
+      work that leaves and joins during the run: each newcomer is admitted or refused on arrival
   punctual simulate mixed.toml --seed 7 --high-jobs 1/100
-      two criticalities: one of a hundred jobs needs its wcet_high, and those of low criticality make way
+      two criticalities: one of a hundred jobs needs its wcet_high, and low criticality yields
   punctual simulate video.toml --witness --perfetto late.json
       why it was refused: a schedule within the contract in which a job is late
   punctual simulate studio.toml --report studio.html
-      who ran when, as a Gantt chart on one page, with response times and the contract
+      the schedule as a Gantt chart on one page, with response times and the contract
   punctual simulate studio.toml --for 100ms --perfetto studio.json
-      who ran when, for the Perfetto trace viewer
+      the schedule for the Perfetto trace viewer
   punctual simulate studio.toml --trace studio.ptrace
       every event, for punctual why, report and export (docs/trace.md)
 
-Faults of tasks are written WHAT:1/N: it strikes one of N jobs, drawn; without :1/N every job.
-Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 0.
+Faults of tasks are written WHAT:1/N and strike one of N jobs at random; without :1/N every job.
+Times have units (ns, us, ms, s). Random draws use --seed, or seed 0.
 
 Reservations run above all tasks and always use their whole budget: the kernel's by deadline, those
-of commands in the slots of the timetable that admission found, which are taken whole. A refused
-contract has no timetable; the kernel holds all then. --witness knows those of the kernel alone.
-Streams become upcalls and channels, as for admission: the pattern is that of their frames, the turns
-of their upcalls are periodic, and their channels send what the turns hand over. Channels are sent by
-the egress scheduler of the channel server, whose thread runs beneath the reservations and above the
-tasks, and wakes up as late as admission reckons.
+of commands in the slots of the timetable that admission found, which are used completely. A refused
+contract has no timetable, so the kernel serves all its reservations. --witness supports only
+reservations of the kernel. Streams become upcalls and channels, as for admission: their frames
+follow the pattern, the turns of their upcalls are periodic, and their channels send what the turns
+hand over. The egress scheduler of the channel server sends for the channels. Its thread runs below
+the reservations and above the tasks, with the wake-up latency that admission assumes.
 
 Exit codes: 0 nothing was late, 1 something was (--witness: a schedule was found), 2 bad usage or
 bad contract.";
