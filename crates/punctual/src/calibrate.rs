@@ -1,7 +1,8 @@
-//! Measures what this host's switches, caches, timers, calls and packets cost.
+//! Measures the costs of this host's switches, caches, timers, calls and packets.
 //!
-//! docs/calibrate.md says what each figure is. `plan` says what is measured for how long, `burst` measures, and
-//! `measuring` throws away what the hypervisor disturbed and makes charges of the rest.
+//! docs/calibrate.md explains each figure. `plan` lists the measurements and their lengths, `burst`
+//! measures, and `measuring` discards the samples that the hypervisor disturbed and derives charges
+//! from the others.
 
 mod burst;
 mod charge;
@@ -24,28 +25,30 @@ use measuring::Measured;
 use plan::Plan;
 pub use plan::size;
 
-/// What is to be measured, and what is charged.
+/// The options of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Measure for some ten seconds instead of a hundred: fewer samples, same figures.
+    /// Whether to measure for some ten seconds instead of a hundred: the same figures from fewer
+    /// samples.
     pub quick: bool,
-    /// The most memory that a task touches between two switches, in bytes: its refill is charged with each.
+    /// The most memory that a task touches between two switches, in bytes. Its refill is charged
+    /// with each switch.
     pub working_set: u64,
     /// The largest packet that sending and receiving are charged for, in bytes without headers.
     pub packet: u32,
     /// The percentile of switch and refill that is charged.
     pub percentile: Percentile,
-    /// Where packets are sent by UDP; none: to a network of our own.
+    /// The destination of packets by UDP; `None`: a network of our own.
     pub send_to: Option<SocketAddr>,
 }
 
 impl Options {
-    /// The working sets that can be measured, in bytes.
+    /// The range of working sets that can be measured, in bytes.
     pub const WORKING_SETS: std::ops::RangeInclusive<u64> = plan::SMALLEST..=plan::LARGEST;
-    /// The packets that can be measured, in bytes.
+    /// The range of packets that can be measured, in bytes.
     pub const PACKETS: std::ops::RangeInclusive<u32> = 1..=plan::LARGEST_PACKET;
 
-    /// Returns about how long [`measure`] takes.
+    /// Returns the approximate length of [`measure`].
     pub fn length(&self) -> Duration {
         self.plan().length()
     }
@@ -55,14 +58,15 @@ impl Options {
     }
 }
 
-/// Measures what is asked for on this host. `before` is the profile that this one takes the place of: what cannot be
-/// measured this time stays as it was there. `progress` hears what is being measured, and for how long everything has
-/// been, each 40 ms.
+/// Measures the costs of this host. `before` is the previous profile: a figure that cannot be
+/// measured this time keeps its value from there, if it is of the same host. Every 40 ms,
+/// `progress` is called with the name of the measurement in progress and the time since the
+/// beginning.
 ///
 /// Real-time threads keep a CPU busy for 40 ms at a time.
 ///
 /// # Errors
-/// If nothing could be measured, with the reason for each figure.
+/// If no figure could be measured. The error gives the reason for each figure.
 ///
 /// # Examples
 /// ```no_run
@@ -98,7 +102,8 @@ pub fn measure(
         let reasons = reasons.collect::<String>();
         return Err(Failure::CannotHere(format!("nothing could be measured{reasons}")));
     }
-    // What could not be measured this time is as it was; on another host it would be another figure.
+    // Figures that could not be measured this time keep their previous values, but only on the same
+    // host.
     if let Some(before) = before.filter(|before| before.host == here) {
         if sending.is_none() {
             (sending, messages) = (before.sending, before.messages);

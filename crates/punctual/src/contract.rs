@@ -1,4 +1,4 @@
-//! Reads a contract from a file or from standard input: TOML, or a workload of rt-app in its JSON.
+//! Reads a contract from a file or from standard input, as TOML or as an rt-app workload in JSON.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,15 +8,16 @@ use punctual_model::{Contract, rt_app};
 
 use crate::Failure;
 
-/// The longest contract that is read: far more than its 16,384 entries need.
+/// The longest contract that is read, in bytes: far more than its 16,384 entries need.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// A contract, and what its file says beyond it.
+/// A contract, with the notes that came up while its file was read.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// What is declared.
+    /// The contract itself.
     pub contract: Contract,
-    /// What the file says beyond the contract: `file:line:column: what`, in file order; none from TOML.
+    /// Notes on parts of the file that the contract does not cover, as `file:line:column: text`, in
+    /// file order. Empty for TOML.
     pub notes: Vec<String>,
     /// The text of the file.
     pub text: String,
@@ -25,7 +26,8 @@ pub struct Declared {
 /// Reads and validates the contract at `path`; "-" is standard input.
 ///
 /// # Errors
-/// If it cannot be read, is longer than 8 MiB, or declares what cannot be: with the position.
+/// If the file cannot be read, is longer than 8 MiB, or declares something impossible. The message
+/// gives the position.
 pub fn read(path: &Path) -> Result<Declared, Failure> {
     let (name, bytes) = bytes_of(path)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -42,8 +44,8 @@ pub fn read(path: &Path) -> Result<Declared, Failure> {
     Ok(Declared { contract: imported.contract, notes, text })
 }
 
-/// A file says it by its name. Standard input has none: there, JSON begins with a brace, which no
-/// TOML does.
+/// Returns whether the contract is JSON. The name of a file decides. Standard input has no name:
+/// there, JSON begins with a brace, and TOML never does.
 fn is_json(path: &Path, bytes: &[u8]) -> bool {
     if path == Path::new("-") {
         first_significant(bytes) == Some(b'{')
@@ -52,9 +54,10 @@ fn is_json(path: &Path, bytes: &[u8]) -> bool {
     }
 }
 
-/// The first byte that is neither white space nor in a comment as JSON files have them.
+/// Returns the first byte that is neither white space nor part of a comment as JSON files have
+/// them.
 fn first_significant(bytes: &[u8]) -> Option<u8> {
-    // The mark with which some editors begin a text.
+    // The byte order mark with which some editors begin a text.
     let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     loop {
         rest = rest.trim_ascii_start();
@@ -66,12 +69,12 @@ fn first_significant(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// Returns the name of a contract in messages: "-" is standard input.
+/// Returns the name of a contract for messages; "-" becomes "standard input".
 pub fn name_of(path: &Path) -> String {
     if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
 }
 
-/// The name for messages, and the bytes.
+/// Returns the name for messages, and the bytes.
 fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let name = name_of(path);
     let bytes = if path == Path::new("-") {
@@ -91,7 +94,7 @@ fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     Ok((name, bytes))
 }
 
-/// One byte more than allowed at most, so that an endless file ends.
+/// Reads at most one byte more than allowed, so that an endless file ends.
 fn read_bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;

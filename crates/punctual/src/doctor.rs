@@ -1,4 +1,4 @@
-//! Tries what this host can promise, and says what would make it promise more.
+//! Tries out which promises this host can keep, and says what to change so that it can keep more.
 
 mod check;
 mod containment;
@@ -14,25 +14,25 @@ use serde::Serialize;
 pub use check::{Check, State};
 pub use idle::{Counts, Figures};
 
-/// What the checks come to. Field names are part of the interface of `punctual doctor --json`.
+/// The results of all checks. Field names are part of the interface of `punctual doctor --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
-    /// Whether this host can keep a promise at all.
+    /// Whether this host can keep any promise.
     pub able: bool,
     /// Whether upcalls can run (SCHED_FIFO).
     pub upcalls: bool,
     /// Whether reservations can be held (SCHED_DEADLINE).
     pub reservations: bool,
-    /// What was tried and looked at, in the order in which a person would mend it.
+    /// The checks, in the order in which a user would fix problems.
     pub checks: Vec<Check>,
-    /// How late timers on idle CPUs are; null if it could not be measured.
+    /// The lateness of timers on idle CPUs; null if it could not be measured.
     pub idle_cpus: Option<Figures>,
-    /// What was found of the network; no part of `able`.
+    /// The checks of the network. They do not count for `able`.
     pub network: Vec<Check>,
 }
 
-/// Tries and looks at everything: for a second or two, as described in `punctual doctor --help`. XDP and AF_XDP are tried
-/// on `interface` too, which some drivers reset for that.
+/// Runs all checks, which takes a second or two (see `punctual doctor --help`). XDP and AF_XDP are
+/// tried on `interface` too, if one is given; some drivers reset the interface for that.
 ///
 /// # Examples
 /// ```no_run
@@ -65,7 +65,7 @@ pub fn diagnose(interface: Option<&str>) -> Diagnosis {
     checks.extend(machine::checks());
     checks.extend(containment::checks());
     checks.push(profile::check());
-    // The probes are to be over: what they do is no idling.
+    // The probes must be over first: a CPU that runs them is not idle.
     let network = network.checks();
     let (idle, idle_cpus) = idle::check();
     checks.push(idle);

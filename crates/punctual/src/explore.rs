@@ -1,8 +1,9 @@
-//! Explores what else would fit, by sweeps over the analysis.
+//! Studies how much work of a kind would be admitted, by sweeps over the analysis.
 //!
-//! - `breakdown`: how far all work can grow, by policy and by test.
-//! - `reservations`: the least budget for each period with all tasks inside.
-//! - `channels`: how many channels fit, against packet size and packets between preemption points.
+//! - `breakdown`: the factor by which all work can grow, by policy and by test.
+//! - `reservations`: the least budget for each period with all tasks in one reservation.
+//! - `channels`: the number of channels that fit, against packet size and packets between
+//!   preemption points.
 
 mod breakdown;
 mod channels;
@@ -19,35 +20,35 @@ use punctual_sweep::workers::Workers;
 
 use crate::Failure;
 
-/// What is swept.
+/// The sweeps to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Everything that applies to the contract.
+    /// All sweeps that apply to the contract.
     All,
-    /// How far all work can grow, by policy and by test.
+    /// The factor by which all work can grow, by policy and by test.
     Breakdown,
-    /// The least budget for each period with all tasks inside.
+    /// The least budget for each period with all tasks in one reservation.
     Reservations,
-    /// Channels against packet size and packets between preemption points.
+    /// The number of channels against packet size and packets between preemption points.
     Channels,
 }
 
-/// What is to be explored.
+/// The options of an exploration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is swept.
+    /// The sweeps to run.
     pub what: What,
-    /// The shortest period of reservations; none: by the contract.
+    /// The shortest period of reservations; `None`: derived from the contract.
     pub from: Option<Duration>,
-    /// The longest period of reservations; none: by the contract.
+    /// The longest period of reservations; `None`: derived from the contract.
     pub to: Option<Duration>,
-    /// How many periods of reservations.
+    /// The number of periods of reservations.
     pub points: u32,
-    /// The channel that is copied; none: the first.
+    /// The channel that is copied; `None`: the first.
     pub channel: Option<String>,
 }
 
-/// Sweeps that apply to a contract.
+/// The sweeps that apply to a contract.
 ///
 /// # Examples
 /// ```
@@ -69,35 +70,38 @@ pub struct Exploration {
     host: HostProfile,
     points: u32,
     sweeps: Vec<Sweep>,
-    /// What does not apply, and why: sentences.
+    /// The sweeps that do not apply, and the reasons, as sentences.
     pub notes: Vec<String>,
 }
 
 impl Exploration {
-    /// Finds which sweeps apply to `contract`, on a host with as many CPUs as it asks for.
+    /// Selects the sweeps that apply to `contract`, on a host with as many CPUs as the contract
+    /// asks for.
     ///
     /// # Errors
-    /// If a sweep or a channel that is asked for by name does not apply, or none does.
+    /// If a sweep or a channel that the options name does not apply, or no sweep does.
     pub fn new(
         contract: &Contract,
         host: &HostProfile,
         options: &Options,
     ) -> Result<Self, Failure> {
-        // As many CPUs as it asks for: what would fit does not hang on where the question is asked.
+        // The host has as many CPUs as the contract asks for, so that the result does not depend on
+        // the machine that computes it.
         let host = HostProfile { cpus: contract.cpus, ..*host };
         let (expanded, _) = mapping::expand(contract, &host).map_err(Failure::bad_input)?;
-        // What streams ask for is among its tasks and channels, and must not be asked for twice.
+        // The needs of streams are among its tasks and channels, and must not be counted twice.
         let contract = Contract { streams: Vec::new(), ..expanded };
         let (sweeps, notes) = sweeps(options, &contract, &host)?;
         Ok(Self { contract, host, points: options.points, sweeps, notes })
     }
 
-    /// Returns the names of the files of numbers that [`run`](Self::run) makes.
+    /// Returns the names of the data files that [`run`](Self::run) makes.
     pub fn files(&self) -> Vec<String> {
         self.sweeps.iter().flat_map(Sweep::files).collect()
     }
 
-    /// Sweeps, with `threads` threads; none: one for each CPU. The results are the same with any number.
+    /// Runs the sweeps with `threads` threads; `None`: one for each CPU. The results are the same
+    /// with any number.
     pub fn run(&self, threads: Option<NonZeroUsize>) -> Vec<Section> {
         let threads = threads.or_else(|| std::thread::available_parallelism().ok());
         let workers = Workers::new(threads.map_or(1, NonZeroUsize::get));
@@ -107,7 +111,7 @@ impl Exploration {
     }
 }
 
-/// A sweep with what it needs of the contract.
+/// A sweep with its part of the contract.
 #[derive(Debug)]
 enum Sweep {
     Breakdown,
@@ -116,7 +120,7 @@ enum Sweep {
 }
 
 impl Sweep {
-    /// What it will write beside the page.
+    /// Returns the names of the data files that it will write beside the page.
     fn files(&self) -> Vec<String> {
         let sheets: &[&str] = match self {
             Self::Breakdown => &["breakdown", "response-times"],
@@ -142,8 +146,8 @@ impl Sweep {
     }
 }
 
-/// What was asked for and applies, and what does not apply and why. What somebody asked for by name
-/// must apply, and something must.
+/// Returns the requested sweeps that apply, and the reasons why others do not. A sweep that the
+/// options name must apply, and at least one must.
 fn sweeps(
     options: &Options,
     contract: &Contract,
@@ -193,7 +197,8 @@ fn range(options: &Options, contract: &Contract) -> Result<RangeInclusive<u64>, 
     Ok(from..=to)
 }
 
-/// The sweep, or why it does not apply; a channel that is named and not there is a failure.
+/// Returns the sweep, or the reason why it does not apply. A named channel that does not exist is a
+/// failure.
 fn channel_sweep(
     options: &Options,
     contract: &Contract,

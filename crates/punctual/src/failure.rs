@@ -1,28 +1,28 @@
-//! Why something could not be done.
+//! The error of most functions of this crate.
 
 use std::fmt::Display;
 
-/// Why something could not be done: one or more sentences for a person.
+/// An error that is reported to a person, as one or more sentences.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Bad usage or a bad contract.
+    /// The usage or the contract is wrong.
     #[error("{0}")]
     BadInput(String),
-    /// This host cannot; the sentence says what to do about it.
+    /// This host cannot do it. The message says what to do about it.
     #[error("{0}")]
     CannotHere(String),
-    /// What was asked for is refused.
+    /// The request is refused.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Failure {
-    /// Makes a failure of the first kind from anything that reads as a sentence.
+    /// Makes a [`Failure::BadInput`] from anything that reads as a sentence.
     pub fn bad_input(why: impl Display) -> Self {
         Self::BadInput(why.to_string())
     }
 
-    /// Makes a failure of the second kind from anything that reads as a sentence.
+    /// Makes a [`Failure::CannotHere`] from anything that reads as a sentence.
     pub fn cannot_here(why: impl Display) -> Self {
         Self::CannotHere(why.to_string())
     }

@@ -1,7 +1,7 @@
-//! Watches a program, finds which reservation each of its threads needs, and tries it.
+//! Watches a program, finds the reservation that each of its threads needs, and tries it out.
 //!
-//! Reading order: `finding` (what was found of a thread), `trial` (the same program under what was proposed),
-//! `snippet` (what is proposed, as a contract).
+//! Reading order: `finding` (the findings for a thread), `trial` (the same program under the
+//! proposed reservations), `snippet` (the proposal as a contract).
 
 mod finding;
 mod snippet;
@@ -21,62 +21,64 @@ pub use trial::{Trial, Tried};
 use crate::Failure;
 use crate::program::{Target, enforcer};
 
-/// How a program is watched and tried.
+/// The options for watching a program and for the trial.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Watch for so long, and try for so long.
+    /// The length of the watching, and of the trial.
     pub length: Duration,
-    /// So long after its start a program is not watched: what it does then it does once.
+    /// The time after a program's start for which it is not watched, because it then does things
+    /// that it does only once.
     pub settle: Duration,
-    /// How much more is proposed than was seen.
+    /// The margin of a proposal over the observations.
     pub margin: Margin,
-    /// Whether what is proposed is tried, by the program `punctual` there: it runs what is bound to a CPU under a
-    /// timetable. None: it is only proposed.
+    /// The program `punctual` that runs the trial, which includes a timetable for threads that are
+    /// bound to a CPU. `None`: no trial.
     pub tried_by: Option<PathBuf>,
 }
 
-/// What was found of a program.
+/// The findings for a program.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Of each of its threads that ran.
+    /// The findings for each of its threads that ran.
     pub findings: Vec<Finding>,
-    /// How long was watched.
+    /// The time for which it was watched.
     pub watched: Duration,
-    /// Why the kernel would not take all that is proposed together, if it would not.
+    /// The reason why the kernel would not accept all proposals together, if it would not.
     pub objection: Option<String>,
-    /// What became of the trial.
+    /// The result of the trial.
     pub trial: Trial,
-    /// Records of the kernel that were lost: jobs are missing.
+    /// The number of records of the kernel that were lost. Jobs are missing if it is not zero.
     pub records_lost: u64,
-    /// What this kernel does not tell.
+    /// The observations that this kernel does not provide.
     pub missing: Vec<&'static str>,
 }
 
 impl Fit {
-    /// Returns whether there is a proposal for any thread.
+    /// Returns whether any thread has a proposal.
     pub fn proposes(&self) -> bool {
         self.findings.iter().any(|one| one.proposal.is_some())
     }
 
-    /// Returns whether every thread kept in the trial what was proposed for it.
+    /// Returns whether every thread kept its proposed reservation's promise in the trial.
     pub fn is_kept(&self) -> bool {
         self.findings.iter().all(Finding::is_kept)
     }
 
-    /// Returns the contract (docs/contract.md) that reserves for `target` what is proposed.
+    /// Returns a contract (docs/contract.md) that makes the proposed reservation for `target`.
     pub fn contract(&self, target: &Target) -> String {
         snippet::of(self, target)
     }
 }
 
-/// Watches a program or process, proposes a reservation for each of its threads that is periodic, and tries it where
-/// that is wanted: then threads of the program run under SCHED_DEADLINE. The kernel's limits are those of `host`.
+/// Watches a program or process and proposes a reservation for each of its periodic threads. If the
+/// options ask for a trial, threads of the program then run under SCHED_DEADLINE. The kernel's
+/// limits are those of `host`.
 ///
-/// The signals that end a process are blocked in this thread meanwhile. It takes CAP_BPF and CAP_PERFMON, and
-/// CAP_SYS_NICE for the trial.
+/// The signals that end a process are blocked in this thread meanwhile. The call takes CAP_BPF and
+/// CAP_PERFMON, and CAP_SYS_NICE for the trial.
 ///
 /// # Errors
-/// If there is no such program or process, or the kernel cannot be asked.
+/// If there is no such program or process, or the kernel's records cannot be read.
 ///
 /// # Examples
 /// ```no_run
@@ -102,7 +104,7 @@ impl Fit {
 /// # Ok::<(), punctual::Failure>(())
 /// ```
 pub fn fit(target: &Target, options: &Options, host: &HostProfile) -> Result<Fit, Failure> {
-    // Before threads are made, so that a signal waits for us.
+    // Signals are blocked before threads are made, so that they stay pending for this thread.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let mut fitting = Fitting::start().map_err(Failure::cannot_here)?;
     if let Some((program, commands)) = enforcer() {

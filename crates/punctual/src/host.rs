@@ -1,4 +1,4 @@
-//! Chooses the host profile that admission uses, and says in every report which one it was.
+//! Chooses the host profile for admission, and identifies it in every report.
 
 mod place;
 mod stamp;
@@ -16,33 +16,34 @@ use crate::Failure;
 pub use place::{candidates, default_place};
 pub use stamp::Stamp;
 
-/// Names a profile as `--host-profile` does, for whole sessions and for tests.
+/// The variable that names a profile as `--host-profile` does, for whole sessions and for tests.
 const VARIABLE: &str = "PUNCTUAL_HOST_PROFILE";
 
-/// The profile of a host on which switching is free.
+/// The name of the profile of a host on which switches are free.
 const IDEAL: &str = "ideal";
 
-/// The longest profile that is read: many times what its entries need.
+/// The longest profile that is read, in bytes: many times what its entries need.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The host to admit for, and where its figures are from.
+/// The host profile for admission, and where its figures are from.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The host, with the kernel's limits on reservations as they are here.
+    /// The host, with the limits of the kernel of this machine on reservations.
     pub host: HostProfile,
-    /// How its switches are made up; `None`: they are free.
+    /// The parts of the cost of a switch; `None` if switches are free.
     pub charge: Option<SwitchCharge>,
-    /// The profile's identity, for the report.
+    /// The identity of the profile, for the report.
     pub stamp: Stamp,
-    /// What a person should know of profiles that were looked at: sentences without their end.
+    /// Notes for the user on the profiles that were examined: sentences without a final full stop.
     pub notes: Vec<String>,
 }
 
-/// Chooses the host to admit for: the profile in the file `named` (or "ideal"), else what the variable
-/// `PUNCTUAL_HOST_PROFILE` names, else what was measured here and still holds, else a host on which switches are free.
+/// Chooses the host profile for admission. The first of these is taken: the file `named` (or
+/// "ideal"), the file that the variable `PUNCTUAL_HOST_PROFILE` names, the profile that was
+/// measured on this host if it is still valid, and a host on which switches are free.
 ///
 /// # Errors
-/// If the file that was named is none, or holds no profile.
+/// If the named file does not exist or holds no profile.
 pub fn choose(named: Option<&Path>) -> Result<Chosen, Failure> {
     match named.map(Path::to_owned).or_else(of_the_session) {
         Some(named) if named == Path::new(IDEAL) => Ok(ideal(Vec::new())),
@@ -59,8 +60,9 @@ pub fn choose(named: Option<&Path>) -> Result<Chosen, Failure> {
     }
 }
 
-/// Returns what was measured on this host, if it still holds: in the file that `$PUNCTUAL_HOST_PROFILE` names, else
-/// at a default place; and what a person should know of profiles that were looked at.
+/// Returns the profile that was measured on this host, if it is still valid, and notes for the user
+/// on the files that were examined. The file is the one that `$PUNCTUAL_HOST_PROFILE` names, or
+/// else one at a default place.
 pub fn measured_here() -> (Option<Box<Calibration>>, Vec<String>) {
     let mut notes = Vec::new();
     let found = match of_the_session() {
@@ -75,7 +77,7 @@ fn of_the_session() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Reads a file that a user named: it is used, of whatever host it is.
+/// Reads a file that the user named. It is used even if it is of another host.
 fn named(path: &Path) -> Result<Chosen, Failure> {
     let calibration = read(path).map_err(Failure::BadInput)?;
     Ok(match calibration.host.difference(&host::identity()) {
@@ -87,7 +89,8 @@ fn named(path: &Path) -> Result<Chosen, Failure> {
     })
 }
 
-/// Returns what lies at `path`, if it was measured on this host as it is.
+/// Returns the profile at `path` if it was measured on this host and the host has not changed
+/// since.
 fn usable(path: &Path, notes: &mut Vec<String>) -> Option<Box<Calibration>> {
     match standing(path) {
         Standing::Absent => None,
@@ -99,18 +102,19 @@ fn usable(path: &Path, notes: &mut Vec<String>) -> Option<Box<Calibration>> {
     }
 }
 
-/// What there is of a profile at a place.
+/// The state of a profile at a place.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// No file.
+    /// There is no file.
     Absent,
-    /// Measured on this host as it is.
+    /// The profile was measured on this host, which has not changed since.
     Holds(Box<Calibration>),
-    /// Of another host, or no profile; a sentence without its end.
+    /// The profile is of another host, or the file holds none. The text is a sentence without a
+    /// final full stop.
     Unusable(String),
 }
 
-/// Looks at what lies at `path`.
+/// Examines the profile at `path`.
 pub fn standing(path: &Path) -> Standing {
     if !path.exists() {
         return Standing::Absent;
@@ -129,7 +133,7 @@ pub fn standing(path: &Path) -> Standing {
 /// Reads the calibration in a file.
 ///
 /// # Errors
-/// With a sentence, if there is none.
+/// If the file cannot be read or holds no calibration; the error is a sentence.
 pub fn read(path: &Path) -> Result<Calibration, String> {
     let name = path.display();
     let bytes = read_bounded(path).map_err(|error| match error.kind() {
@@ -147,7 +151,7 @@ pub fn read(path: &Path) -> Result<Calibration, String> {
     Calibration::parse(&name.to_string(), &bytes).map_err(|error| error.to_string())
 }
 
-/// One byte more than allowed at most, so that an endless file ends.
+/// Reads at most one byte more than allowed, so that an endless file ends.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -159,13 +163,13 @@ fn measured(path: &Path, calibration: &Calibration, notes: Vec<String>) -> Chose
     Chosen { host, charge: calibration.switching, stamp: Stamp::measured(path, calibration), notes }
 }
 
-/// The same with the CPUs that this process may use here, of all that are online.
+/// Limits the host to the CPUs that this process may use, out of all that are online.
 fn here(chosen: Chosen) -> Chosen {
     Chosen { host: HostProfile { cpus: usable_cpus(), ..chosen.host }, ..chosen }
 }
 
-/// This host with the kernel's limits on reservations, and with switches that cost nothing: but for those to the
-/// slots of a timetable, for which `punctual run` assumes the same.
+/// Returns this host with its kernel's limits on reservations and with free switches. Only the
+/// switch to a slot of a timetable has a cost, the same one that `punctual run` assumes.
 fn ideal(notes: Vec<String>) -> Chosen {
     let deadline_limits = host::deadline_limits();
     let reservable_ppm = deadline_limits.reservable_ppm();

@@ -1,20 +1,21 @@
 //! Gives periodic work real-time guarantees on stock Linux.
 //!
-//! A contract declares what work needs. [`admit`] says whether it fits on a host, with the numbers, or refuses it
-//! with a counter-offer. The programs of this project render what these functions return.
+//! A contract declares what periodic work needs. [`admit`] decides whether it fits on a host: it
+//! returns the numbers, or a refusal with a counter-offer. The command-line programs of this
+//! project only render the results of these functions.
 //!
-//! - [`contract`]: reads what is declared.
-//! - [`host`]: knows what this host's operations cost, and where that is from.
-//! - [`calibrate`]: measures them.
-//! - [`doctor`]: tries what this host can promise, and says what to change.
-//! - [`explore`]: finds what else would fit.
+//! - [`contract`]: reads contract files.
+//! - [`host`]: chooses the host profile, which holds the measured costs of this host's operations.
+//! - [`calibrate`]: measures a host profile.
+//! - [`doctor`]: tries out which promises this host can keep, and says what to change.
+//! - [`explore`]: studies how much work of a kind would be admitted.
 //! - [`simulate`]: runs a contract in virtual time.
-//! - [`fit`]: proposes a reservation for a program that it watches.
+//! - [`fit`]: watches a program and proposes a reservation for it.
 //! - [`run`]: runs programs under reservations.
-//! - [`verify`]: runs what a contract declares, and says of each promise whether it was kept.
-//! - [`why`]: says why jobs were late.
+//! - [`verify`]: runs everything in a contract, and says for each promise whether it was kept.
+//! - [`why`]: explains why jobs were late.
 //! - [`trace`]: reads trace files.
-//! - [`model`], [`analysis`]: the types of contracts, and what fits together.
+//! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
 //!
 //! # Examples
 //! ```

@@ -1,4 +1,4 @@
-//! A program that is watched, from its start to its end.
+//! Starts a program to watch and ends it, or follows a process that runs already.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,21 +11,22 @@ use punctual_model::Duration;
 
 use crate::Failure;
 
-/// How long a program that is asked to end may take.
+/// The time that a program has to end after it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is watched.
+/// The program or process to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A program and its arguments, which is started for it; it ends with the watching.
+    /// A program and its arguments. It is started for the watching, and ended with it.
     Program(Vec<OsString>),
-    /// A process that runs, with what it starts.
+    /// A running process, given by its id, with all processes that it starts.
     Process(u32),
 }
 
 impl Target {
-    /// Starts the program, if it is one, and returns it; and the process to be followed.
+    /// Starts the program, if the target is one. Returns the program and the id of the process to
+    /// follow.
     pub(crate) fn start(&self, signals: &Blocked) -> Result<(Option<Program>, u32), Failure> {
         match self {
             Self::Process(pid) if is_there(*pid) => Ok((None, *pid)),
@@ -39,15 +40,16 @@ impl Target {
     }
 }
 
-/// The commands of `punctual` that enforce budgets; all others are work, as any program.
+/// The commands of `punctual` that enforce budgets. All others count as work, like any program.
 const ENFORCERS: &[&str] = &["run", "serve"];
 
-/// Returns the program that enforces budgets, and its commands that do: this one, if it can be found.
+/// Returns this program, which enforces budgets, with its commands that do so. `None` if its path
+/// is not known.
 pub fn enforcer() -> Option<(PathBuf, &'static [&'static str])> {
     Some((std::env::current_exe().ok()?, ENFORCERS))
 }
 
-/// A program of ours; it dies with us.
+/// A child program. It dies with this process.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -79,12 +81,12 @@ impl Program {
         Ok(self.ended)
     }
 
-    /// Asks it to end if it has not, and kills it if it does not.
+    /// Asks the program to end if it has not, and kills it if it does not.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         if self.has_ended()? {
             return Ok(());
         }
-        // Another user's (set-user-id) may not be told anything; it is waited for below.
+        // A program of another user (set-user-id) cannot be signalled; it is waited for below.
         let _ = process::send(&self.child, Signal::TERM);
         let until = clock::now() + GRACE;
         while clock::now() < until {
@@ -101,7 +103,7 @@ fn waiting(error: io::Error) -> Failure {
     Failure::cannot_here(format!("cannot wait for the program: {error}"))
 }
 
-/// Whether there is such a process (proc(5)).
+/// Returns whether the process exists (proc(5)).
 fn is_there(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}/task")).exists()
 }

@@ -1,11 +1,12 @@
 //! Runs unmodified programs under CPU reservations: one, or those of a contract.
 //!
-//! [`Prepared`] finds out how each program would be held, and starts nothing. Then [`Prepared::plan`] says how, or
-//! [`Prepared::run`] starts all of them and waits until they have ended.
+//! [`Prepared`] determines how each program would be held, and starts nothing. Then
+//! [`Prepared::plan`] returns that as a plan, or [`Prepared::run`] starts all programs and waits
+//! until they have ended.
 //!
-//! Reading order: `plan` (the programs of a contract), `start` (from a request to a running process, in a
-//! timetable of `places`, by the kernel or through the broker), `channel`, `waiting` with what goes on
-//! `meanwhile`, `account` (how they ended and what they used).
+//! Reading order: `plan` (the programs of a contract), `start` (from a request to a running
+//! process, in a timetable of `places`, by the kernel or through the broker), `channel`, `waiting`,
+//! `meanwhile` (the broker and the trace while programs run), `account` (exit states and usage).
 
 mod account;
 mod channel;
@@ -45,22 +46,22 @@ use meanwhile::{KeptAwake, Traced};
 use places::Places;
 use start::Running;
 
-/// A program that is to run.
+/// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What people call it; none: messages do not name it.
+    /// The name in messages; `None` if messages do not name it.
     pub name: Option<String>,
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// What its environment has besides our own.
+    /// Variables that its environment has besides those of this process.
     pub environment: Vec<(OsString, OsString)>,
-    /// Where it runs; none: where we do.
+    /// Its working directory; `None` for that of this process.
     pub directory: Option<PathBuf>,
-    /// What it runs under; none: it is an ordinary program.
+    /// Its reservation; `None` for an ordinary program.
     pub reserve: Option<Reserve>,
-    /// A channel for its datagrams to one destination; none: they go as any others.
+    /// The channel for its datagrams to one destination; `None` to send them without one.
     pub channel: Option<Compact>,
 }
 
@@ -87,79 +88,84 @@ impl Program {
     }
 }
 
-/// What a program asks to run under.
+/// The reservation that a program asks for, and how it is to be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve {
-    /// How much processor time, how often.
+    /// The budget and the period.
     pub reservation: Reservation,
-    /// Whether it may run outside its budget; none: soft where a timetable holds it.
+    /// Whether it may run outside its budget. `None` leaves the choice to this host: soft in a
+    /// timetable.
     pub enforcement: Option<Enforcement>,
-    /// What is to execute the reservation; none: whatever serves it best here.
+    /// The back end that is to execute the reservation; `None` for the one that serves it best
+    /// here.
     pub backend: Option<Backend>,
-    /// The one CPU it is to run on; none: any.
+    /// The one CPU that it is to run on; `None` for any.
     pub cpu: Option<usize>,
 }
 
 impl From<Reservation> for Reserve {
-    /// Leaves everything else to this host.
+    /// Leaves all other choices to this host.
     fn from(reservation: Reservation) -> Self {
         Self { reservation, enforcement: None, backend: None, cpu: None }
     }
 }
 
-/// How programs are run.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the broker listens that is asked for channels, and for reservations where this process has no
-    /// privilege; none: no broker is asked.
+    /// The socket of the broker, which is asked for channels, and for reservations if this process
+    /// has no privilege. With `None` no broker is asked.
     pub broker: Option<PathBuf>,
-    /// Whether the CPUs that reservations are on are kept from halting, or all where that is not known. It costs
-    /// their whole time.
+    /// Whether the CPUs with reservations are kept from halting, or all CPUs if those are not
+    /// known. This takes all of their idle time.
     pub awake: bool,
-    /// How many events of each CPU are kept until they are written to a trace; 0 without a trace.
+    /// The number of events of each CPU that are kept until they are written to a trace; 0 without
+    /// a trace.
     pub event_room: usize,
 }
 
 impl Default for Settings {
-    /// Asks this host's broker where there is no privilege; without a trace.
+    /// Asks this host's broker if this process has no privilege; keeps no events for a trace.
     fn default() -> Self {
         Self { broker: Some(SOCKET.into()), awake: false, event_room: 0 }
     }
 }
 
-/// What is told while programs are prepared and run.
+/// A notice to the observer while programs are prepared and run.
 #[derive(Debug)]
 pub enum Notice<'a> {
-    /// A profile of this host was looked at, and this is to be known of it.
+    /// A note on a profile of this host that was examined.
     Profile(&'a str),
-    /// These entries of the contract were counted in admission, and no program holds them.
+    /// Entries of the contract were counted in admission, and no program holds them.
     OnlyAdmitted(&'a str),
     /// A program was started under these terms.
     Held {
         /// Its name, if it has one.
         name: Option<&'a str>,
-        /// What it runs under.
+        /// The terms.
         terms: &'a Terms,
     },
-    /// A program was started whose datagrams go through a channel.
+    /// A program was started with a channel for its datagrams.
     Channel {
         /// Its name, if it has one.
         name: Option<&'a str>,
-        /// What the broker is asked for with the first datagram.
+        /// The channel that the program requests from the broker with its first datagram.
         asked: &'a Compact,
-        /// Where the broker listens.
+        /// The socket of the broker.
         broker: &'a Path,
     },
     /// CPUs do not halt while the programs run.
     Awake {
-        /// Which.
+        /// The CPUs.
         cpus: &'a [usize],
-        /// Whether ordinary threads of all sessions and control groups come first there.
+        /// Whether the threads that keep them awake give way to ordinary threads of all sessions
+        /// and control groups.
         gives_way: bool,
     },
-    /// The trace will have nothing of programs that the kernel holds: it does not tell when it throttles.
+    /// The trace will lack the programs that the kernel holds: the kernel does not report when it
+    /// throttles.
     KernelUntraced,
-    /// The broker said something of a grant.
+    /// The broker sent an event about a grant.
     Grant(GrantNews<'a>),
     /// A signal was not passed on to a process, because it belongs to another user.
     SignalNotPassedOn {
@@ -168,33 +174,33 @@ pub enum Notice<'a> {
         /// The process.
         process: u32,
     },
-    /// The trace could not be written any further; the programs go on without.
+    /// The trace could not be written any further; the programs go on without it.
     TraceStopped(&'a RecordError),
-    /// The programs have ended, and the trace is not whole.
+    /// The programs have ended, and the trace is incomplete.
     TraceFailed(&'a Failure),
 }
 
-/// What the broker said of a program's grant.
+/// An event of a program's grant from the broker.
 #[derive(Clone, Debug, Serialize)]
 pub struct GrantNews<'a> {
     /// The program's name, if it has one.
     pub command: Option<&'a str>,
     /// The grant.
     pub grant: GrantId,
-    /// What was granted.
+    /// The reservation that was granted.
     #[serde(skip)]
     pub reservation: Reservation,
-    /// What happened.
+    /// The event.
     pub event: &'a Event,
 }
 
-/// Is told what happens while programs are prepared and run.
+/// A callback that receives the notices while programs are prepared and run.
 pub type Observer<'a> = dyn FnMut(&Notice<'_>) + 'a;
 
-/// Programs that could be started: it is known how each would be held. Nothing runs yet and nothing is reserved.
+/// Programs that are ready to start. Nothing runs yet and nothing is reserved.
 ///
-/// From here on the signals that end a process wait in the thread that made it, to be passed on to the programs: run
-/// them in that thread.
+/// The signals that end a process are blocked in the thread that made this value, from then on, so
+/// that they can be passed on to the programs. Call [`Prepared::run`] in that thread.
 ///
 /// # Examples
 /// A player that gets 2 ms of processor time in every 8 ms, whatever else runs:
@@ -231,14 +237,14 @@ pub type Observer<'a> = dyn FnMut(&Notice<'_>) + 'a;
 pub struct Prepared {
     all: Vec<Chosen>,
     only_admitted: Option<String>,
-    /// Each program may be on one of the first so many CPUs that this process may use.
+    /// The number of CPUs, of those that this process may use, that programs may be placed on.
     cpus: usize,
     settings: Settings,
     places: Places,
     signals: Blocked,
 }
 
-/// A program, and how it will run.
+/// A program, and the terms under which it will run.
 struct Chosen {
     program: Program,
     terms: Option<Terms>,
@@ -249,7 +255,8 @@ impl Prepared {
     /// Prepares one program.
     ///
     /// # Errors
-    /// If nothing can hold it here as it asks, or its channel is refused.
+    /// If nothing can hold the program here under the terms that it asks for, or its channel is
+    /// refused.
     pub fn program(
         program: Program,
         settings: Settings,
@@ -258,11 +265,12 @@ impl Prepared {
         Self::new(vec![program], None, usize::MAX, settings, observer)
     }
 
-    /// Admits a contract to `host`, and prepares those of its commands that `only` names; all if it names none.
+    /// Admits a contract to `host`, and prepares those of its commands that `only` names, or all if
+    /// `only` is empty.
     ///
     /// # Errors
-    /// If the contract is refused or starts nothing, or one of the commands cannot be held here as it asks, or its
-    /// channel is refused.
+    /// If the contract is refused or has no command to start, if a command cannot be held here
+    /// under the terms that it asks for, or if its channel is refused.
     pub fn contract(
         contract: &Contract,
         host: &HostProfile,
@@ -286,8 +294,8 @@ impl Prepared {
         settings: Settings,
         observer: &mut Observer<'_>,
     ) -> Result<Self, Error> {
-        // First, so that every thread that is made has them blocked, and none comes between the start of a program
-        // and our waiting for it.
+        // This comes first: every thread that is made inherits the blocked signals, and no signal
+        // is lost between the start of a program and the wait for it.
         let signals = Blocked::new().map_err(Failure::cannot_here)?;
         let mut places = Places::new(settings.event_room, observer);
         let broker = settings.broker.as_deref();
@@ -307,17 +315,18 @@ impl Prepared {
             trials.extend(trial.flatten());
             all.push(Chosen { program, terms, channel });
         }
-        // All were granted together: the programs ask for them again.
+        // All channels were granted at the same time. They are released, because the programs
+        // request them again.
         for trial in trials {
             trial.give_back()?;
         }
         Ok(Self { all, only_admitted, cpus, settings, places, signals })
     }
 
-    /// Returns how each program would be started, and on which CPU those that a timetable will hold.
+    /// Returns how each program would be started, and the CPU of each that a timetable will hold.
     ///
     /// # Errors
-    /// If the timetables of the CPUs cannot hold all of them together.
+    /// If the timetables of the CPUs cannot hold all of these programs together.
     pub fn plan(&self) -> Result<Plan, Error> {
         let tables = self.places.plan(&self.wanted(), self.cpus, &[]);
         let tables = tables.map_err(|refused| self.no_room(refused))?;
@@ -336,11 +345,12 @@ impl Prepared {
         Ok(Plan { admitted: true, commands, only_admitted: self.only_admitted.clone() })
     }
 
-    /// Starts all programs, waits until they have ended, and returns what became of them. Meanwhile it passes signals
-    /// on to them, and writes the slots of their timetables to `trace`. The programs die with this process.
+    /// Starts all programs, waits until they have ended, and returns their exit states and usage.
+    /// Meanwhile it passes signals on to them, and writes the slots of their timetables to `trace`.
+    /// The programs die with this process.
     ///
     /// # Errors
-    /// If one of them is refused, or cannot be started: those that ran already have been ended then.
+    /// If a program is refused or cannot be started. Those that ran already are ended first.
     pub fn run(
         mut self,
         trace: Option<Recorder>,
@@ -351,7 +361,7 @@ impl Prepared {
         }
         let mut traced = Traced::new(trace);
         let mut awake = KeptAwake::start(self.settings.awake)?;
-        // All together, before any of them runs.
+        // Room is made for all of them before any runs.
         let rooms = self.places.make_room(&self.wanted(), self.cpus);
         let rooms = rooms.map_err(|refused| self.no_room(refused))?;
         let running = self.start_all(rooms, observer)?;
@@ -375,7 +385,7 @@ impl Prepared {
         Ok(Outcome { admitted: true, commands, only_admitted: self.only_admitted, awake_cpus })
     }
 
-    /// Returns what timetables are asked for, in the order of the programs.
+    /// Returns the requests to the timetables, in the order of the programs.
     fn wanted(&self) -> Vec<Wanted> {
         self.all.iter().filter_map(|chosen| chosen.terms.as_ref()?.wanted()).collect()
     }
@@ -385,7 +395,7 @@ impl Prepared {
         NotStarted::by_timetable(refused, program.unwrap_or_default().into_owned()).into()
     }
 
-    /// Starts all programs in order; if one cannot be started, ends the others.
+    /// Starts all programs in order. If one cannot be started, it ends those that run.
     fn start_all(
         &mut self,
         rooms: Vec<Room>,
@@ -435,7 +445,7 @@ impl Chosen {
     }
 }
 
-/// Refuses a directory that is not there: else it would be taken for a program that is not.
+/// Refuses a missing directory: execve(2) reports it like a missing program.
 fn directory(program: &Program) -> Result<(), NotStarted> {
     match &program.directory {
         Some(directory) if !directory.is_dir() => {

@@ -1,8 +1,9 @@
 //! Runs a contract under its own policy, in virtual time.
 //!
-//! A [`Simulation`] is a virtual host with everything in a contract where admission placed it. On each CPU the kernel's
-//! reservations go first, then the slots of the timetable, then the threads that send and receive for channels, then
-//! tasks. Its policies are those that run live. [`search`] looks for a schedule in which a job is late.
+//! A [`Simulation`] is a virtual host that runs a contract as admission placed it. On each CPU the
+//! kernel's reservations go first, then the slots of the timetable, then the threads that send and
+//! receive for channels, then tasks. The policies are the same types that run live. [`search`]
+//! looks for a schedule in which a job is late.
 
 mod arrivals;
 mod channels;
@@ -41,14 +42,14 @@ pub use report::{Faults, Outcomes, Report, Stolen};
 pub use streams::StreamOutcome;
 pub use witness::{Found, Release, Search, search};
 
-/// Is told of a run while it runs.
+/// An observer of a run in progress.
 ///
-/// `()` watches nothing.
+/// `()` observes nothing.
 pub trait Watching: Sink {
-    /// Hears that the events which follow are of these subjects, by their positions, and on `cpu`.
+    /// Receives the subjects of the events that follow, by their positions, and their `cpu`.
     ///
     /// # Errors
-    /// Whatever should end the run.
+    /// Any error of the observer; it ends the run.
     fn turn_to(&mut self, cpu: u16, subjects: &[Subject]) -> Result<(), Failure>;
 }
 
@@ -91,13 +92,14 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Sets `contract` up on a host like `chosen`, with as many CPUs as it asks for.
+    /// Sets `contract` up on a host like `chosen`, with as many CPUs as the contract asks for.
     ///
-    /// Where `options` names no costs of switches, the run pays those that were measured. A contract that is refused is
-    /// run all the same where it can be: on one CPU.
+    /// If `options` gives no switch costs, the run pays the measured ones. A contract that is
+    /// refused runs all the same if it can: on one CPU.
     ///
     /// # Errors
-    /// If the options do not apply to the contract, it can be run in no way, or the run would take too long.
+    /// If the options do not apply to the contract, if there is no way to run it, or if the run
+    /// would take too long.
     pub fn new(contract: &Contract, chosen: &Chosen, options: Options) -> Result<Self, Failure> {
         applies(&options, contract)?;
         let (host, stamp) = host_of(contract, chosen, options.overheads);
@@ -110,7 +112,8 @@ impl Simulation {
         Ok(Self { placed, options, stamp })
     }
 
-    /// Returns what admission says of the contract, as far as it is there from the beginning.
+    /// Returns the answer of admission to the contract, for the part that is present from the
+    /// beginning.
     ///
     /// # Errors
     /// The refusal.
@@ -118,15 +121,15 @@ impl Simulation {
         self.placed.answer.as_ref().map_err(|refusal| &**refusal)
     }
 
-    /// Returns the host on which it is admitted and runs.
+    /// Returns the host for which the contract was admitted and on which it runs.
     pub fn host(&self) -> &HostProfile {
         &self.placed.host
     }
 
-    /// Runs it to its end, CPU by CPU, and says what became of each promise.
+    /// Runs the contract to its end, CPU by CPU, and reports for each promise whether it was kept.
     ///
     /// # Errors
-    /// What `watching` says.
+    /// The error of `watching`.
     pub fn run(&self, watching: &mut dyn Watching) -> Result<Report, Failure> {
         let mut report = Report::new(&self.options, self.placed.answer.is_ok(), self.stamp.clone());
         self.placed.run(&self.options, watching, &mut report)?;
@@ -134,7 +137,7 @@ impl Simulation {
     }
 }
 
-/// Refuses options that say nothing of `contract`.
+/// Refuses options that do not apply to `contract`.
 fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
     if options.high_jobs.is_some() && contract.policy != Policy::EdfVd {
         return Err(Failure::bad_input(format!(
@@ -157,8 +160,8 @@ fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the host chosen with as many CPUs as the contract asks for, because virtual ones cost nothing, and with the
-/// costs asked for.
+/// Returns the chosen host with as many CPUs as the contract asks for, because virtual ones cost
+/// nothing, and with the switch costs that were asked for.
 fn host_of(
     contract: &Contract,
     chosen: &Chosen,
@@ -175,15 +178,15 @@ fn host_of(
 /// A contract where admission placed it.
 #[derive(Debug)]
 struct Placed {
-    /// Expanded.
+    /// The expanded contract.
     contract: Contract,
-    /// What its streams became.
+    /// The mappings of its streams.
     mappings: Vec<Mapping>,
     host: HostProfile,
     answer: Result<Grant, Box<Refusal>>,
     /// The thread that sends, if anything is sent.
     sender: Option<Sending>,
-    /// None: everything is there all the time.
+    /// `None` if everything is present all the time.
     presence: Option<Presence>,
 }
 
@@ -202,7 +205,7 @@ impl Placed {
             .map_err(|failure| in_no_way(&self.answer, failure))
     }
 
-    /// Refuses a contract that was refused where that does not say what runs on which CPU.
+    /// Refuses a contract that was refused without a placement of its work on CPUs.
     fn is_placed(&self) -> Result<(), Failure> {
         match &self.answer {
             Err(refusal) if self.contract.cpus > 1 => Err(Failure::Refused(format!(
@@ -213,12 +216,12 @@ impl Placed {
         }
     }
 
-    /// Returns whether the channels are on `cpu`: the last is theirs.
+    /// Returns whether channels run on `cpu`: they are on the last one.
     fn has_channels(&self, cpu: u16) -> bool {
         cpu + 1 == self.contract.cpus
     }
 
-    /// Runs it, CPU by CPU: the last is that of the channels, which no other waits for.
+    /// Runs it, CPU by CPU. The channels are on the last CPU, and no other CPU waits for it.
     fn run(
         &self,
         options: &Options,
@@ -263,7 +266,8 @@ impl Placed {
     }
 }
 
-/// Returns why something can be run in no way: where admission refuses it, the refusal says that better.
+/// Returns the error for work that there is no way to run. If admission refuses it, the refusal is
+/// the better explanation.
 fn in_no_way(answer: &Result<Grant, Box<Refusal>>, failure: Failure) -> Failure {
     match answer {
         Err(refusal) => Failure::Refused(refusal.to_string()),

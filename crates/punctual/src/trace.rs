@@ -1,6 +1,6 @@
-//! Reads trace files: subjects are numbered from 0 in the order in which the file names them, and what was lost or
-//! damaged is said once. Writes them while something runs or is watched
-//! ([`Beside`], [`Recorded`]).
+//! Reads trace files ([`read`]): numbers subjects from 0 in the order in which the file names them,
+//! and reports lost and damaged parts once. Writes trace files during a run or while something is
+//! watched ([`Beside`], [`Recorded`]).
 
 mod writing;
 
@@ -23,54 +23,54 @@ use crate::Failure;
 /// An entry of a trace file, in the file's order.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// The run that it is of.
+    /// The run that the file is of.
     Run(Run),
-    /// Events of this number are of this subject from here on.
+    /// A subject, with its number in the events that follow.
     Subject(u32, Subject),
     /// Events of subjects that were named before.
     Events(Vec<Event>),
-    /// A time constraint; the events of its job follow, if it was granted.
+    /// A request for a time constraint. If it was granted, the events of its job follow.
     Asked(Asked),
-    /// So many events were lost before they were written.
+    /// The number of events that were lost before they were written.
     Lost(u64),
-    /// Parts of the file are damaged or not there.
+    /// Parts of the file that are damaged or missing.
     Missing(Gap),
-    /// Why a job was late, by the kernel's evidence.
+    /// The cause of a late job by the kernel's evidence.
     Verdict(Verdict),
-    /// The run was over then.
+    /// The time at which the run was over.
     End(Instant),
 }
 
-/// The state of a trace file as such.
+/// The completeness of a trace file.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Places that were damaged, and what is wrong there.
+    /// The positions of damage, and the kind of damage.
     pub damages: Vec<(usize, Damage)>,
-    /// Bytes that were passed over.
+    /// The number of damaged bytes that were skipped.
     pub damaged_bytes: usize,
-    /// Blocks that are missing, as far as those after them tell.
+    /// The number of missing blocks, as far as later blocks tell.
     pub blocks_missing: u64,
-    /// Events in them.
+    /// The number of events in these blocks.
     pub events_missing: u64,
-    /// Events that were lost before they were written.
+    /// The number of events that were lost before they were written.
     pub events_lost: u64,
-    /// Bytes of a block that is not whole, at the end.
+    /// The number of bytes of an incomplete block at the end.
     pub rest: usize,
-    /// Whether its writer said that the run is over.
+    /// Whether the file contains the end of the run.
     pub has_end: bool,
-    /// Blocks of kinds that a later version writes.
+    /// The number of blocks of unknown kinds, which a later version writes.
     pub unknown: u64,
 }
 
 impl State {
-    /// Returns whether everything is there that happened: no promise of a file that is not whole is known
-    /// to be kept.
+    /// Returns whether the file holds all events of its run. Without all events, no promise is
+    /// known to be kept.
     pub fn is_whole(&self) -> bool {
         let is_missed = self.blocks_missing > 0 || self.events_lost > 0;
         self.has_end && self.damages.is_empty() && !is_missed
     }
 
-    /// Returns a line each for what a person should know.
+    /// Returns the problems of the file, one line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some((at, damage)) = self.damages.first() {
@@ -104,10 +104,11 @@ impl State {
     }
 }
 
-/// Reads the file at `path` up to its end as it is. Damaged blocks are passed over.
+/// Reads the file at `path` to its present end and passes each entry to `take`. Damaged blocks are
+/// skipped.
 ///
 /// # Errors
-/// The file is no trace or cannot be read; what `take` says.
+/// If the file is no trace or cannot be read, or `take` returns an error.
 pub fn read<E: From<Failure>>(
     path: &Path,
     mut take: impl FnMut(Entry) -> Result<(), E>,
@@ -143,7 +144,7 @@ pub fn read<E: From<Failure>>(
                     }
                     state.damages.push((at, damage));
                     state.damaged_bytes += file.len() - at;
-                    // No block follows that tells how much it was.
+                    // No later block tells how much is missing.
                     take(Entry::Missing(Gap::default()))?;
                     break;
                 };
@@ -201,19 +202,20 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// From the numbers of a file, which may be any, to those from 0.
+/// Maps the numbers of a file, which are arbitrary, to numbers from 0.
 #[derive(Default)]
 struct Numbers(BTreeMap<u32, u32>);
 
 impl Numbers {
-    /// Its number here, and whether it is the first time.
+    /// Returns the number here, and whether this is its first use.
     fn of(&mut self, number: u32) -> (u32, bool) {
         let next = self.0.len() as u32;
         let known = *self.0.entry(number).or_insert(next);
         (known, known == next)
     }
 
-    /// The job here; its subject is told of first, if the file does not name it.
+    /// Returns the job with the number used here. A subject that the file does not name is passed
+    /// on first.
     fn known<E>(
         &mut self,
         job: JobId,

@@ -1,8 +1,9 @@
-//! Runs what a contract declares, and says of each promise whether it was kept.
+//! Runs everything in a contract, and says for each promise whether it was kept.
 //!
-//! Reading order: `promises` (what is to be judged, and what a verdict may rest on), then what tries it:
-//! `programs` (the commands, by `punctual run`), `synthetic` (tasks and upcalls whose code is not there),
-//! `emulated` (channels that no program uses), `brokered` (those that one does); `report`.
+//! Reading order: `promises` (the promises to judge, and the evidence for a verdict). Then the
+//! modules that run the work: `programs` (commands, by `punctual run`), `synthetic` (stand-ins for
+//! tasks and upcalls that have no code), `emulated` (channels that no program uses), `brokered`
+//! (channels that a program uses). Last, `report`.
 
 mod brokered;
 mod emulated;
@@ -30,30 +31,32 @@ use emulated::Emulated;
 use programs::{Owners, Programs};
 use synthetic::Synthetic;
 
-/// The kernel's records are taken this often.
+/// The interval at which the kernel's records are read.
 const TURN: Duration = Duration::from_millis(50);
 
-/// How a contract is verified.
+/// The options of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Run for so long; less if all programs end before and nothing else runs.
+    /// The length of the run. It is shorter if all programs end before and nothing else runs.
     pub length: Duration,
-    /// Run the commands of the contract, and nothing in the place of code that is not there.
+    /// Whether only the commands of the contract run, without stand-ins for missing code.
     pub only_programs: bool,
-    /// Where the broker listens that is asked for channels, and where there is no privilege.
+    /// The socket of the broker, which is asked for channels, and for reservations if this process
+    /// has no privilege.
     pub broker: PathBuf,
-    /// The program `punctual`, whose `run` runs the commands of the contract.
+    /// The path of the program `punctual`; its command `run` runs the commands of the contract.
     pub run_by: PathBuf,
 }
 
-/// Runs the contract of `file` and says of each promise whether it was kept; of one that is refused, that it is.
-/// `trace` makes the file that what is seen goes to, when the contract was admitted.
+/// Runs the contract of `file` and says for each promise whether it was kept. A contract that is
+/// refused does not run, and the report says that it was refused. Once the contract is admitted,
+/// `trace` is called to create the trace file.
 ///
-/// The signals that end a process are blocked in this thread meanwhile; one of them ends the run. It takes CAP_BPF
-/// and CAP_PERFMON, and what running the commands takes.
+/// The signals that end a process are blocked in this thread meanwhile; one of them ends the run.
+/// The call takes CAP_BPF and CAP_PERFMON, and the privileges that running the commands takes.
 ///
 /// # Errors
-/// If the commands cannot be run, or the kernel cannot be asked.
+/// If the commands cannot be run, or the kernel's records cannot be read.
 ///
 /// # Examples
 /// ```no_run
@@ -136,7 +139,7 @@ pub fn verify(
     Ok(report)
 }
 
-/// What runs in the place of code that the contract does not name.
+/// The stand-ins for code that the contract does not name.
 #[derive(Default)]
 struct StandingIn {
     synthetic: Option<Synthetic>,
@@ -170,7 +173,7 @@ impl StandingIn {
         self.emulated.iter_mut().for_each(|emulated| emulated.tell(session));
     }
 
-    /// Ends all of it. Returns what became of the channels.
+    /// Ends all stand-ins. Returns the results of the channels.
     fn stop(self, session: &mut Session) -> Result<Vec<report::Channel>, Failure> {
         let channels = self.emulated.map(|emulated| emulated.stop(session));
         self.synthetic.map_or(Ok(()), |synthetic| synthetic.stop(session))?;

@@ -1,4 +1,4 @@
-//! Says why jobs were late: of a program or process that is watched, or from a trace file.
+//! Explains why jobs were late, for a program or process that is watched or from a trace file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,29 +20,32 @@ use crate::Failure;
 use crate::program::{Program, Target, enforcer};
 use crate::trace::{self, Entry, State};
 
-/// The kernel's records are taken this often.
+/// The interval at which the kernel's records are read.
 const TURN: Duration = Duration::from_millis(50);
 
-/// How a program or process is watched.
+/// The options for watching a program or process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// A job is to be complete so long after its release.
+    /// The time from a job's release within which it is to be complete.
     pub relative_deadline: Duration,
-    /// A job works no longer than this; more is its own fault. None: its deadline.
+    /// The longest work of a job; more is the job's own fault. `None`: its deadline.
     pub work: Option<Service>,
-    /// Watch for so long at most; none: until the program ends.
+    /// The longest time to watch; `None`: until the program ends.
     pub length: Option<Duration>,
-    /// Keep all that is seen of its jobs, for a trace.
+    /// Whether everything that is seen of its jobs is kept, for a trace.
     pub keeps_seen: bool,
 }
 
-/// Watches until the program or process ends, the time is over, or a signal asks to end; and passes on each 50 ms what
-/// was seen, and why what was late was so. What was found is returned, with the verdicts of the last turn.
+/// Watches until the program or process ends, the time is over, or a signal asks to end. Every 50
+/// ms it passes the new observations to `turn`, with the causes of late jobs. Returns the findings,
+/// with the verdicts of the last turn.
 ///
-/// The signals that end a process are blocked in this thread meanwhile. It takes CAP_BPF and CAP_PERFMON.
+/// The signals that end a process are blocked in this thread meanwhile. The call takes CAP_BPF and
+/// CAP_PERFMON.
 ///
 /// # Errors
-/// If there is no such program or process, the kernel cannot be asked, or `turn` says so.
+/// If there is no such program or process, the kernel's records cannot be read, or `turn` returns
+/// an error.
 ///
 /// # Examples
 /// ```no_run
@@ -103,24 +106,25 @@ pub fn watch(
     Ok(ended)
 }
 
-/// What a trace file says of promises and late jobs.
+/// The promises and the late jobs in a trace file.
 #[derive(Clone, Debug)]
 pub struct OfTrace {
-    /// The run that it is of; none if the file does not say.
+    /// The run that the file is of; `None` if the file does not say.
     pub run: Option<Run>,
-    /// Its subjects, and how they were judged.
+    /// The subjects of the file, and how they were judged.
     pub subjects: Vec<(Subject, Judged)>,
-    /// Why jobs were late, by the kernel's evidence.
+    /// The causes of late jobs that rest on the kernel's evidence.
     pub by_kernel: Vec<Verdict>,
-    /// Why the others were late, by the trace's own events.
+    /// The causes of the other late jobs, which rest on the trace's own events.
     pub by_events: Vec<Verdict>,
-    /// Whether the file is whole.
+    /// Whether the file is complete.
     pub state: State,
-    /// When its first job began.
+    /// The time at which its first job began.
     pub begun: Instant,
 }
 
-/// Reads a trace file to its end, and says of each subject whether its promise was kept and why jobs were late.
+/// Reads a trace file to its end. Says for each subject whether its promise was kept, and why jobs
+/// were late.
 ///
 /// # Errors
 /// If the file cannot be read, or is no trace.

@@ -1,4 +1,4 @@
-//! One burst of one measurement: which seats, which CPUs.
+//! Takes one burst of samples, on threads of the right class and CPU.
 
 use std::net::SocketAddr;
 
@@ -12,24 +12,24 @@ use super::plan::What;
 use super::receiving::{self, Source};
 use super::sending::{self, Network};
 
-/// The reservation whose wake-ups are measured, 0.2 ms every 2 ms: small, so that it fits beside others,
+/// The reservation for measuring wake-ups, 0.2 ms every 2 ms: small enough to fit beside others,
 /// and long enough for every wake-up here.
 const BUDGET: Service = Service::from_micros(200);
 const PERIOD: Duration = Duration::from_millis(2);
 
-/// Why a burst gave no samples, as a sentence.
+/// The reason why a burst gave no samples, as a sentence.
 pub(super) type Why = String;
 
-/// Where things are measured.
+/// The CPUs, the class and the network of measurements.
 pub(super) struct Bench {
     cpus: Vec<usize>,
-    /// Whether SCHED_FIFO is ours, tried.
+    /// Whether this process may use SCHED_FIFO, as tried.
     fifo: bool,
     pub(super) network: Network,
     pub(super) source: Source,
 }
 
-/// What one measurement keeps between its bursts.
+/// Memory that one measurement keeps between its bursts.
 #[derive(Default)]
 pub(super) struct Kept {
     sets: Option<WorkingSets>,
@@ -38,14 +38,14 @@ pub(super) struct Kept {
 }
 
 impl Bench {
-    /// `to`: where packets are sent.
+    /// Makes the bench; `to` is the destination of packets.
     pub(super) fn here(to: Option<SocketAddr>) -> Self {
         let fifo = sched::try_out(Class::Fifo { priority: PRIORITY + 1 }).is_ok();
         let source = Source::default();
         Self { cpus: thread::affinity(), fifo, network: Network::new(to), source }
     }
 
-    /// The class that `what` is measured under here.
+    /// Returns the class under which `what` is measured here.
     pub(super) fn under(&self, what: What) -> Under {
         match what {
             What::Operation(Operation::WakeupOther) => Under::Other,
@@ -63,7 +63,7 @@ impl Bench {
         }
     }
 
-    /// The class with its parameters.
+    /// Returns the class with its parameters.
     fn class(&self, what: What) -> Result<Class, Why> {
         Ok(match self.under(what) {
             Under::Other => Class::Other { nice: 0 },
@@ -76,8 +76,8 @@ impl Bench {
         })
     }
 
-    /// Samples of `what` from about `length`: of messages a list for each of [`sending::SHAPES`], of what
-    /// comes for each of [`receiving::SHAPES`], else one list.
+    /// Takes samples of `what` for about `length`. Returns a list for each of [`sending::SHAPES`]
+    /// for messages, a list for each of [`receiving::SHAPES`] for arrivals, or else one list.
     pub(super) fn burst(
         &mut self,
         what: What,
@@ -85,7 +85,7 @@ impl Bench {
         length: Duration,
     ) -> Result<Vec<Vec<Duration>>, Why> {
         let class = self.class(what)?;
-        // The last: on most hosts the first serves the most interrupts.
+        // The last CPU is used, because on most hosts the first serves the most interrupts.
         let (&first, &last) = match (self.cpus.first(), self.cpus.last()) {
             (Some(first), Some(last)) => (first, last),
             _ => return Err("the kernel does not say which CPUs this process may use".into()),
@@ -117,7 +117,7 @@ impl Bench {
                 }
             },
             What::Refill(bytes) => {
-                // At most 64 MiB: fits wherever Linux runs.
+                // At most 64 MiB, which fits wherever Linux runs.
                 let new = || WorkingSets::new(usize::try_from(bytes).unwrap_or(usize::MAX));
                 kept.sets.get_or_insert_with(new).refill(on(last), length)
             }

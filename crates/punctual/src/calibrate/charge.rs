@@ -1,22 +1,22 @@
-//! From the times of whole messages to what admission charges for the steps of their packets.
+//! Derives the charges for single packets from the times of whole messages.
 
 use punctual_model::host::{Percentile, StepCharge, SwitchCharge};
 use punctual_model::{Duration, Service};
 
-/// What the packets that leave, or those that come in, are to be charged so far: the dearest of all packet sizes.
+/// The charge for sent or for received packets so far: the largest over all packet sizes.
 ///
-/// Charged so, a message of any measured length and size costs at least its percentile: its first packet is
-/// the percentile of a message of one, and each further one what the message of several that has the
-/// dearest took beyond the shortest of one.
+/// A message of any measured length and size is charged at least its percentile. The first packet
+/// costs the percentile of a message of one packet. Each further packet costs the largest share,
+/// over all longer messages, of the time beyond the shortest message of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Charge {
     pub(super) first: Service,
     pub(super) further: Service,
-    /// Whether the largest packet that is to be covered was measured.
+    /// Whether the largest packet to be covered was measured.
     pub(super) is_complete: bool,
 }
 
-/// What a charge covers, with what a switch costs, if that could be measured.
+/// The scope of a charge, with the cost of a switch if that could be measured.
 #[derive(Clone, Debug)]
 pub(super) struct Covers {
     pub(super) switching: Option<SwitchCharge>,
@@ -26,8 +26,8 @@ pub(super) struct Covers {
 }
 
 impl Charge {
-    /// Takes how long messages of one packet size took: times for each number of packets, ascending, none
-    /// empty; those of one packet first.
+    /// Adds the times of messages of one packet size: one ascending list, not empty, for each
+    /// number of packets; messages of one packet come first.
     pub(super) fn messages<'a>(
         &mut self,
         mut sorted: impl Iterator<Item = (u32, &'a [Duration])>,
@@ -44,10 +44,11 @@ impl Charge {
         }
     }
 
-    /// Makes the charge of all that was measured: the steps are made by `costs`, of the switch and of the packets.
+    /// Makes the charge from all measurements. `costs` computes the steps from the costs of the
+    /// switch and of the packets.
     ///
     /// # Errors
-    /// Something is missing, in a sentence; `no_packets` if it is the packets.
+    /// If a measurement is missing, as a sentence; `no_packets` if it is that of packets.
     pub(super) fn of<C>(
         self,
         covers: Covers,
@@ -70,7 +71,7 @@ pub(super) mod tests {
     use super::*;
     use punctual_model::host::Operation;
 
-    /// A switch of 2 µs and a refill of 500 ns.
+    /// Returns a switch of 2 µs with a refill of 500 ns.
     pub(in super::super) fn covers(percentile: Percentile) -> Covers {
         let switching = Some(SwitchCharge {
             switch: Service::from_nanos(2_000),
@@ -82,7 +83,7 @@ pub(super) mod tests {
         Covers { switching, percentile, path: None, largest_packet: 64 }
     }
 
-    /// Drawn times of messages of so many packets.
+    /// Draws times of messages with this many packets.
     pub(in super::super) fn drawn(seed: &mut u64, packets: u32) -> Vec<Duration> {
         let mut draw = || {
             *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -110,7 +111,7 @@ pub(super) mod tests {
             let lists = size.iter().map(|(packets, times)| (*packets, times.as_slice()));
             charge.messages(lists, Percentile::P99);
         }
-        // 10 of the second size; of the first (40 - 4) / 3.
+        // 10 µs of the second size; (40 - 4) / 3 of the first.
         let (first, further) = (Service::from_micros(10), Service::from_micros(12));
         assert_eq!(charge, Charge { first, further, is_complete: false });
     }

@@ -1,4 +1,4 @@
-//! Where packets disturb nobody: a network of our own.
+//! Makes a private network, on which packets disturb no other program.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,25 +12,25 @@ use punctual_model::Duration;
 
 use super::burst::Why;
 
-/// Larger packets than Ethernet's, so that what size costs shows.
+/// Larger packets than Ethernet's, so that the cost of size shows.
 const MTU: u32 = 9_000;
 
-/// For how long its two ends may need to find each other.
+/// The longest wait until both ends of the network can communicate.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often that is tried.
+/// The interval between attempts.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Two network namespaces of our own, else the loopback.
+/// Two network namespaces of our own, or else the loopback.
 pub(super) struct Ground {
-    /// In words.
+    /// The description, in words.
     pub(super) name: &'static str,
-    /// They end with their last descriptor.
+    /// The namespaces end with their last descriptors.
     namespaces: Option<[Namespace; 2]>,
 }
 
 impl Ground {
-    /// The best that there is here.
+    /// Returns the best network that is available here.
     pub(super) fn find() -> Self {
         match veth() {
             Ok(namespaces) => Self { name: "veth", namespaces: Some(namespaces) },
@@ -38,7 +38,7 @@ impl Ground {
         }
     }
 
-    /// A socket, and one at the far end that it is connected to.
+    /// Opens a socket, and the one at the far end that it is connected to.
     pub(super) fn pair(&self) -> Result<(UdpSocket, UdpSocket), Why> {
         let open = |setup: &Setup| UdpSocket::open(setup).map_err(|why| why.to_string());
         match &self.namespaces {
@@ -52,12 +52,12 @@ impl Ground {
     }
 }
 
-/// Two namespaces joined by a pair of interfaces that carries.
+/// Makes two namespaces joined by a pair of interfaces that carries packets.
 fn veth() -> Result<[Namespace; 2], Why> {
     let make = || Namespace::make().map_err(|why| why.to_string());
     let (near, far) = (make()?, make()?);
-    // A path through this process: the namespace has no name. With the same number at both ends the
-    // kernel may tell of their carriers up to a second late.
+    // A namespace has no name, so it is given by a path through this process. With the same
+    // interface number at both ends the kernel may report their carriers up to a second late.
     let there = format!("/proc/{}/fd/{}", std::process::id(), far.as_fd().as_raw_fd());
     ip(
         &near,
@@ -71,7 +71,7 @@ fn veth() -> Result<[Namespace; 2], Why> {
     let (sender, receiver) = joined(&namespaces)?;
     let until = clock::now().saturating_add(PATIENCE);
     while clock::now() < until {
-        // An error tells of an earlier try.
+        // An error here belongs to an earlier attempt.
         let _ = sender.send(&Outgoing::default());
         let soon = clock::now().saturating_add(AGAIN);
         if receiver.wait(Readiness::Readable, soon) == Ok(true) {
@@ -81,7 +81,7 @@ fn veth() -> Result<[Namespace; 2], Why> {
     Err(format!("a pair of veth interfaces carried nothing within {PATIENCE}"))
 }
 
-/// A socket in each.
+/// Opens a socket in each namespace.
 fn joined([near, far]: &[Namespace; 2]) -> Result<(UdpSocket, UdpSocket), Why> {
     let inside = |namespace: &Namespace, setup: &Setup| {
         let opened = namespace.run(|| UdpSocket::open(setup)).map_err(|why| why.to_string())?;
@@ -92,7 +92,7 @@ fn joined([near, far]: &[Namespace; 2]) -> Result<(UdpSocket, UdpSocket), Why> {
     Ok((inside(near, &Setup::to(to))?, receiver))
 }
 
-/// Lines for ip(8), inside.
+/// Passes lines to ip(8) inside the namespace.
 fn ip(namespace: &Namespace, lines: &str) -> Result<(), Why> {
     let run = || -> std::io::Result<std::process::Output> {
         let mut command = Command::new("ip");

@@ -1,4 +1,4 @@
-//! Burst after burst: what the hypervisor disturbed is thrown away and counted.
+//! Takes burst after burst, and discards and counts the samples that the hypervisor disturbed.
 
 use std::net::SocketAddr;
 
@@ -14,15 +14,15 @@ use super::charge::{Charge, Covers};
 use super::plan::{Plan, What};
 use super::{receiving, sending};
 
-/// Short enough that nobody waits long, that little is lost to one theft, and that real-time
-/// throttling (95 % of a second) is never met.
+/// Short enough that no thread waits long, that little is lost to one theft, and that real-time
+/// throttling (95 % of a second) is never reached.
 const BURST: Duration = Duration::from_millis(40);
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// More samples say nothing more.
+/// The number of samples beyond which more add nothing.
 const ENOUGH: usize = 400_000;
 
-/// What the plan came to.
+/// The results of a plan.
 pub(super) struct Measured {
     pub(super) figures: Vec<Figure>,
     pub(super) cache_refill: Vec<CacheRefill>,
@@ -38,15 +38,16 @@ pub(super) struct Measured {
 
 /// All samples of one measurement.
 struct Samples {
-    /// A list, or several of things measured in turn; each ascending and not empty.
+    /// A list for each thing measured in turn; each ascending and not empty.
     lists: Vec<(Vec<Duration>, Spread)>,
-    /// Of each list.
+    /// The number of discarded samples of each list.
     discarded: Vec<u32>,
     stolen: Duration,
 }
 
-/// Measures what is in `plan`; `percentile` is what is charged. `to`: where packets are sent. `progress` hears what is
-/// being measured, and for how long everything has been.
+/// Measures everything in `plan`. `percentile` is charged. `to` is the destination of packets.
+/// `progress` is called with the name of the measurement in progress and the time since the
+/// beginning.
 pub(super) fn run(
     plan: &Plan,
     percentile: Percentile,
@@ -100,8 +101,8 @@ pub(super) fn run(
             What::Refill(working_set) => {
                 for (sorted, sampled) in all() {
                     measured.cache_refill.push(CacheRefill { working_set, sampled });
-                    // A set that fits a cache can lose more than a larger one, which never was in it: the
-                    // dearest of all up to the one asked for.
+                    // A set that fits a cache can lose more than a larger one that never was in it.
+                    // So the largest refill counts, of all sets up to the requested one.
                     if working_set <= plan.working_set {
                         refill = refill.max(percentile.of(sorted).map(Duration::as_full_service));
                     }
@@ -159,8 +160,8 @@ pub(super) fn run(
     measured
 }
 
-/// What a switch is charged by: between processes if that could be measured, else by a hand-off, which
-/// holds two system calls more.
+/// Returns the operation that gives the cost of a switch: a switch between processes if it could be
+/// measured, or else a hand-off, which contains two more system calls.
 fn better(
     so_far: Option<(Operation, Service)>,
     operation: Operation,
@@ -174,7 +175,7 @@ fn better(
     }
 }
 
-/// Bursts of `what` for `length`, and for as long again if nothing of them could be kept.
+/// Takes bursts of `what` for `length`, and for as long again if no sample could be kept.
 fn samples(
     bench: &mut Bench,
     what: What,
@@ -203,7 +204,7 @@ fn samples(
                 *discarded += u32::try_from(burst.len()).unwrap_or(u32::MAX);
             }
         }
-        // For everything that could not run on this CPU meanwhile.
+        // The pause is for everything that could not run on this CPU meanwhile.
         clock::sleep(PAUSE);
         let spent = clock::now() - started;
         told(spent);
@@ -228,7 +229,7 @@ fn samples(
     }
 }
 
-/// Reasons go into a file that takes a line of at most 512 characters.
+/// Shortens a reason for its file, whose lines have at most 512 characters.
 fn one_line(why: &str) -> String {
     why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(512).collect()
 }

@@ -1,39 +1,39 @@
-//! What is measured, in which order and for how long.
+//! Lists the measurements, in order, with their lengths.
 
 use punctual_channel::fragment::HEADER_BYTES;
 use punctual_model::Duration;
 use punctual_model::host::Operation;
 
-/// The limits of a working set: a line, and more than any cache of a core holds.
+/// The limits of a working set: a cache line, and more than any cache of a core holds.
 pub(super) const SMALLEST: u64 = 64;
 pub(super) const LARGEST: u64 = 64 << 20;
 
-/// The curve of refills: doubling, from less than a first-level cache to more than most second-level
-/// ones.
+/// The sets of the refill curve, each twice the one before: from less than a first-level cache to
+/// more than most second-level caches.
 const FIRST_SET: u64 = 16 << 10;
 const LAST_SET: u64 = 4 << 20;
 
-/// The packets of which sending and receiving are measured, beside those asked for: small ones, and some
-/// that only larger frames than Ethernet's carry.
+/// The packets with which sending and receiving are measured, besides the requested size: small
+/// ones, and some that need larger frames than Ethernet's.
 const PACKETS: [u32; 5] = [64, 256, 1_024, 4_096, 8_192];
 
-/// The largest packet that a datagram carries over IPv4, beside our header.
+/// The largest packet that an IPv4 datagram carries besides our header.
 pub(super) const LARGEST_PACKET: u32 = 65_507 - HEADER_BYTES as u32;
 
-/// Something to measure.
+/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Operation(Operation),
-    /// The refill of a working set of so many bytes.
+    /// The refill of a working set of this many bytes.
     Refill(u64),
-    /// Messages with packets of so many bytes.
+    /// Messages with packets of this many bytes.
     Messages(u32),
-    /// Packets of so many bytes that come.
+    /// Received packets of this many bytes.
     Arrivals(u32),
 }
 
 impl What {
-    /// For people and for what could not be measured.
+    /// Returns the name for people, also in the list of measurements that failed.
     pub(super) fn name(self) -> String {
         match self {
             Self::Operation(operation) => operation.name().to_owned(),
@@ -44,7 +44,7 @@ impl What {
     }
 }
 
-/// Returns a size as people write it.
+/// Returns a size in the largest unit that makes it a whole number.
 pub fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
@@ -53,9 +53,9 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// All of it.
+/// All measurements.
 pub(super) struct Plan {
-    /// Each with the time it gets.
+    /// Each measurement with its length.
     pub(super) items: Vec<(What, Duration)>,
     /// The working set whose refill is charged; one of the items.
     pub(super) working_set: u64,
@@ -65,7 +65,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(quick: bool, working_set: u64, packet: u32) -> Self {
-        // A tenth of the time is some hundreds of wake-ups: enough for a p99, not beyond.
+        // A tenth of the time is some hundreds of wake-ups: enough for a p99, and no higher
+        // percentile.
         let share = Duration::from_millis(if quick { 90 } else { 900 });
         let operations = Operation::NAMES
             .map(|(_, operation)| (What::Operation(operation), share * shares(operation)));
@@ -87,13 +88,14 @@ impl Plan {
         Self { items, working_set, packet }
     }
 
-    /// How long it takes, but for threads that have to wait for their CPUs.
+    /// Returns the total length, without the time that threads wait for their CPUs.
     pub(super) fn length(&self) -> Duration {
         self.items.iter().map(|(_, length)| *length).sum()
     }
 }
 
-/// Rare samples need long looks; what takes nanoseconds has plenty at once.
+/// Returns the shares of time. Rare samples need long measurements; operations of nanoseconds give
+/// plenty at once.
 fn shares(operation: Operation) -> u64 {
     match operation {
         Operation::ClockRead

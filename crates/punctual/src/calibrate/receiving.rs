@@ -1,4 +1,4 @@
-//! What receiving costs: packets for the channel server, received for nobody.
+//! Measures the cost of receiving: the channel server receives packets that have no reader.
 
 use std::num::NonZeroU16;
 
@@ -14,9 +14,11 @@ use super::charge::{Charge, Covers};
 use super::ground::Ground;
 use super::seat::{in_turn, too_large};
 
-/// What waits in the socket: each packet a message, or all of them one; and how many.
+/// The packets that wait in the socket: their framing (a message for each packet, or one message of
+/// all), and their number.
 ///
-/// The two framings take different ways through the server, and a packet of either is charged the same.
+/// The two framings take different paths through the server, and a packet of either is charged the
+/// same.
 pub(super) const SHAPES: [(Framing, u32); 8] = [
     (Framing::Datagram, 1),
     (Framing::Datagram, 2),
@@ -28,11 +30,11 @@ pub(super) const SHAPES: [(Framing, u32); 8] = [
     (Framing::Fragments, MOST),
 ];
 
-/// Packets that wait together at most.
+/// The most packets that wait together.
 const MOST: u32 = 8;
 
-/// Where packets come from, made when it is first asked for: a network of our own in any case, because
-/// nobody sends to us at our own pace.
+/// The source of packets, made at its first use. It is always a network of our own, because no
+/// remote sender follows our pace.
 #[derive(Default)]
 pub(super) struct Source {
     ground: Option<Ground>,
@@ -45,12 +47,12 @@ pub(super) struct Trials {
 }
 
 impl Source {
-    /// In words.
+    /// Returns the description of the network, in words.
     pub(super) fn name(&self) -> Option<String> {
         self.ground.as_ref().map(|ground| ground.name.to_owned())
     }
 
-    /// Takes samples of packets of so many bytes, for each of [`SHAPES`] in turn.
+    /// Takes samples of packets of this many bytes, for each of [`SHAPES`] in turn.
     pub(super) fn burst(
         &mut self,
         packet_bytes: u32,
@@ -95,8 +97,8 @@ fn told(why: TrialError) -> Why {
     why.to_string()
 }
 
-/// Takes what packets of one size cost: a list for each of [`SHAPES`], ascending, none empty. The dearer of both
-/// framings counts.
+/// Adds the costs of packets of one size: an ascending list, not empty, for each of [`SHAPES`]. The
+/// more expensive framing counts.
 pub(super) fn packets(made: &mut Charge, sorted: &[Vec<Duration>], percentile: Percentile) {
     for (_, framing) in Framing::NAMES {
         let lists = sorted.iter().zip(SHAPES).filter(|(_, (of, _))| *of == framing);
@@ -105,10 +107,10 @@ pub(super) fn packets(made: &mut Charge, sorted: &[Vec<Duration>], percentile: P
     }
 }
 
-/// Returns what admission charges for receiving.
+/// Returns the charge of admission for receiving.
 ///
 /// # Errors
-/// Something is missing, in a sentence.
+/// If a measurement is missing, as a sentence.
 pub(super) fn charge(made: Charge, covers: Covers) -> Result<ReceiveCharge, String> {
     made.of(covers, "packets could not be received, or all were disturbed", |switching, made| {
         Ok(ReceiveCosts {
@@ -143,7 +145,7 @@ mod tests {
                     let further = u64::from(packets) - 1;
                     let steps = costs.first_packet.as_nanos() + further * costs.packet.as_nanos();
                     assert!(steps >= took, "{packets} packets: {steps} < {took}");
-                    // As admission charges them, whatever it knows of how they come.
+                    // This is the charge of admission without knowledge of the arrivals.
                     let alike = u64::from(packets) * costs.per_packet().as_nanos();
                     assert!(alike >= took + 2_500, "{packets} packets: {alike} < {took}");
                 }

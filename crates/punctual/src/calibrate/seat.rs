@@ -1,4 +1,4 @@
-//! The thread that sends and receives while that is measured.
+//! The thread that sends or receives during a measurement.
 
 use std::thread::{Builder, scope};
 
@@ -9,11 +9,12 @@ use punctual_model::Duration;
 
 use super::burst::Why;
 
-/// So long is waited after what gave no sample: for room on the link, or for what delayed packets to pass.
+/// The pause after an attempt without a sample: for room on the link, or for the cause of a delay
+/// to pass.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Takes samples for `length` on such a thread, of each of `shapes` in turn, so that what disturbs the one disturbs the
-/// others. Returns a list for each.
+/// Takes samples for `length` on such a thread, of each of `shapes` in turn, so that a disturbance
+/// affects all alike. Returns a list for each shape.
 pub(super) fn in_turn<S: Copy + Sync>(
     shapes: &[S],
     class: Class,
@@ -36,13 +37,13 @@ pub(super) fn in_turn<S: Copy + Sync>(
     })
 }
 
-/// Says that packets are too large for where they are to go.
+/// Returns the error for packets that are too large for their destination.
 pub(super) fn too_large(name: &str, largest: u32) -> Why {
     let largest = super::plan::size(largest.into());
     format!("packets of {name} carry at most {largest} beside our header")
 }
 
-/// Runs `body` on a thread of its own, of this class, on this CPU.
+/// Runs `body` on a thread of its own, of this class and on this CPU.
 pub(super) fn on_seat<T: Send>(
     class: Class,
     cpu: usize,
@@ -50,7 +51,7 @@ pub(super) fn on_seat<T: Send>(
 ) -> Result<T, Why> {
     scope(|scope| {
         let thread = Builder::new().name("punctual-carry".to_owned()).spawn_scoped(scope, || {
-            // The class first: an ordinary thread would have to wait for the CPU that it goes to.
+            // The class comes first: an ordinary thread would have to wait for its new CPU.
             sched::set(thread::current(), class).map_err(|why| why.to_string())?;
             thread::pin_to(cpu).map_err(|why| why.to_string())?;
             body()

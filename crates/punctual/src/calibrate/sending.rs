@@ -1,4 +1,4 @@
-//! What sending costs: messages of the channel server, sent for nobody.
+//! Measures the cost of sending: the channel server sends messages that have no reader.
 
 mod path;
 
@@ -16,19 +16,20 @@ use super::charge::{Charge, Covers};
 use super::seat::{in_turn, on_seat, too_large};
 use path::Path;
 
-/// The messages that are sent of each packet size: packets handed over in one go at most, and packets.
+/// The messages of each packet size: the most packets in one block, and the number of packets.
 ///
-/// Each further packet by itself is what most contracts have (`packets_per_block` 1), and dearer than one
-/// in a train; how dear the first of several is, their differences say.
+/// Most contracts send each further packet by itself (`packets_per_block` 1), which costs more than
+/// a packet in a train. The differences between messages give the cost of the first of several
+/// packets.
 pub(super) const SHAPES: [(u32, u32); 5] = [(1, 1), (1, 2), (1, 4), (1, 8), (LONGEST, LONGEST)];
 
-/// Packets of the longest message.
+/// The number of packets of the longest message.
 const LONGEST: u32 = 8;
 
-/// Packets in a message of which the picking is measured.
+/// The number of packets of the message with which picking is measured.
 const PICKS: u32 = 16;
 
-/// Where packets are sent to, opened when it is first asked for.
+/// The destination of packets, opened at its first use.
 pub(super) struct Network {
     to: Option<SocketAddr>,
     path: Option<Result<Path, Why>>,
@@ -41,7 +42,7 @@ pub(super) struct Trials {
 }
 
 impl Network {
-    /// To `to`; `None`: to a network of our own.
+    /// Sends packets to `to`; `None`: to a network of our own.
     pub(super) fn new(to: Option<SocketAddr>) -> Self {
         Self { to, path: None }
     }
@@ -55,12 +56,12 @@ impl Network {
         path.as_ref().map_err(Clone::clone)
     }
 
-    /// In words.
+    /// Returns the description of the path, in words.
     pub(super) fn name(&mut self) -> Option<String> {
         self.path().ok().map(|path| path.name.clone())
     }
 
-    /// Takes samples of messages with packets of so many bytes, for each of [`SHAPES`] in turn.
+    /// Takes samples of messages with packets of this many bytes, for each of [`SHAPES`] in turn.
     pub(super) fn burst(
         &mut self,
         packet_bytes: u32,
@@ -96,7 +97,7 @@ impl Trials {
     }
 }
 
-/// Samples of picking a packet, each the mean of a message's.
+/// Takes samples of picking a packet, each the mean over a message.
 pub(super) fn picks(class: Class, cpu: usize, length: Duration) -> Result<Vec<Duration>, Why> {
     let cut = Packetisation::new(64, 1).map_err(|why| why.to_string())?;
     let mut trial = Trial::new(&Destination::Nowhere, cut, PICKS).map_err(told)?;
@@ -115,17 +116,19 @@ fn told(why: TrialError) -> Why {
     why.to_string()
 }
 
-/// Takes what messages of one packet size cost: a list for each of [`SHAPES`], ascending, none empty.
+/// Adds the costs of messages of one packet size: an ascending list, not empty, for each of
+/// [`SHAPES`].
 pub(super) fn messages(made: &mut Charge, sorted: &[Vec<Duration>], percentile: Percentile) {
     let lists = sorted.iter().zip(SHAPES).filter(|(_, (per_block, _))| *per_block == 1);
     let lists = lists.map(|(times, (_, packets))| (packets, times.as_slice()));
     made.messages(lists, percentile);
 }
 
-/// Returns what admission charges for sending. Picking a packet is in the time of its message too, so that it is taken
-/// off there.
+/// Returns the charge of admission for sending. Picking a packet is part of the time of its
+/// message, and is subtracted there.
 ///
 /// # Errors
+/// If a measurement is missing, as a sentence.
 /// Something is missing, in a sentence.
 pub(super) fn charge(
     made: Charge,
@@ -149,7 +152,7 @@ mod tests {
     use super::super::charge::tests::{covers, drawn as times};
     use super::*;
 
-    /// Drawn times of messages of one size, in the order of [`SHAPES`].
+    /// Draws times of messages of one size, in the order of [`SHAPES`].
     fn drawn(seed: &mut u64) -> Vec<Vec<Duration>> {
         SHAPES.map(|(_, packets)| times(seed, packets)).into()
     }

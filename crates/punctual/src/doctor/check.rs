@@ -1,23 +1,23 @@
-//! One thing looked at.
+//! The result of one check.
 
 use serde::Serialize;
 
-/// What a check came to.
+/// The state that a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Tried or read, and as it should be.
+    /// It was tried or read, and is as it should be.
     Ok,
-    /// Works, but promises will be weaker than they could be.
+    /// It works, but promises will be weaker than they could be.
     Warning,
-    /// Does not work.
+    /// It does not work.
     Cannot,
-    /// Could not be looked at.
+    /// It could not be examined.
     Unknown,
 }
 
 impl State {
-    /// Returns the word in the table and in the JSON.
+    /// Returns the word for the table and the JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -28,16 +28,16 @@ impl State {
     }
 }
 
-/// One thing looked at, what was found, and what to do about it.
+/// A check, with its result and the remedy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The subject of the check.
     pub name: &'static str,
-    /// What the check came to.
+    /// The state.
     pub state: State,
-    /// What was found.
+    /// The finding, in words.
     pub found: String,
-    /// What to do about it; none if it is as it should be.
+    /// The remedy; `None` if all is as it should be.
     pub remedy: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What containing and tidying up need: groups that can be frozen, CPUs that can be set apart, timers
-//! that are files, and nothing left over by who was killed.
+//! Checks the needs of containment and cleanup: groups that can be frozen, CPUs that can be set
+//! apart, timers as file descriptors, and no remains of killed processes.
 
 use std::fs;
 
@@ -11,12 +11,12 @@ use punctual_model::time::Duration;
 
 use super::check::Check;
 
-/// All of them.
+/// Returns all checks.
 pub(super) fn checks() -> [Check; 4] {
     [freezer(), partitions(), timer_file(), left_over()]
 }
 
-/// An empty group is frozen and removed again.
+/// Freezes an empty group and removes it.
 fn freezer() -> Check {
     const NAME: &str = "freezer";
     let pid = std::process::id().cast_signed();
@@ -34,7 +34,7 @@ fn freezer() -> Check {
     }
 }
 
-/// Looked at, not tried: that would take the CPU away from whoever runs on it.
+/// Checks without trying, which would take the CPU from the programs that run on it.
 fn partitions() -> Check {
     const NAME: &str = "CPU partitions";
     let hierarchy = Hierarchy::v1("cpuset").or_else(|| {
@@ -82,7 +82,7 @@ fn timer_file() -> Check {
     }
 }
 
-/// Shared memory of this user whose holders are all gone.
+/// Finds shared memory of this user whose holders are all gone.
 fn left_over() -> Check {
     const NAME: &str = "left over";
     let files = shm::left_over();

@@ -1,4 +1,5 @@
-//! Whether CPUs that idle come back in time: a virtual one that halts may be given back late.
+//! Checks whether idle CPUs wake up in time. A hypervisor may be late to resume a virtual CPU that
+//! halts.
 
 use punctual_linux::measure::{self, Halting, MeasureError, PRIORITY, Timers};
 use punctual_linux::sched::{self, Class};
@@ -10,54 +11,55 @@ use super::check::Check;
 
 const NAME: &str = "idle CPUs";
 
-/// For how long all is measured.
+/// The length of the whole measurement.
 const LENGTH: Duration = Duration::from_millis(1_200);
 
-/// A timer later than this is counted: several times what waking up takes on a host that lets its CPUs run.
+/// The limit above which a timer counts as late: several times the wake-up latency on a host that
+/// lets its CPUs run.
 const LATE: Duration = Duration::from_micros(500);
 
 const REMEDY: &str = "keep them from halting: punctual run --awake, awake = true in [channels] of the \
                       broker's configuration; or boot with idle=poll, or have the host poll longer \
                       (halt_poll_ns of its kvm), where these are yours";
 
-/// How late timers on idle CPUs were.
+/// The lateness of timers on idle CPUs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// The scheduling class of the threads that slept.
     pub class: &'static str,
-    /// A timer counts as late above this.
+    /// The limit above which a timer counts as late.
     pub late_above_ns: u64,
-    /// As the host is.
+    /// The counts with the host as it is.
     pub free: Counts,
-    /// With the CPUs kept from halting.
+    /// The counts with the CPUs kept from halting.
     pub awake: Counts,
 }
 
-/// Counts timers, and those that were late.
+/// The number of timers, and of late ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// How many there were.
+    /// The number of timers.
     pub timers: u64,
-    /// How many of them were late.
+    /// The number of late timers.
     pub late: u64,
-    /// How late the latest was.
+    /// The largest lateness.
     pub worst_ns: u64,
-    /// What the host stole meanwhile; null: not known.
+    /// The time that the hypervisor stole meanwhile; null if it is not known.
     pub stolen_ns: Option<u64>,
 }
 
-/// What the counts come to.
+/// The conclusion from the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Less than one timer in a hundred is late.
     InTime,
-    /// It is halting that makes them late.
+    /// Timers are late because CPUs halt.
     Halting,
-    /// They are late, and it makes no clear difference whether CPUs halt.
+    /// Timers are late, and halting makes no clear difference.
     Otherwise,
 }
 
-/// Measures it, for over a second: beside nothing else of ours.
+/// Measures for over a second. Nothing else of ours may run meanwhile.
 pub(super) fn check() -> (Check, Option<Figures>) {
     let fifo = Class::Fifo { priority: PRIORITY };
     let (class, name) = match sched::try_out(fifo) {
@@ -121,7 +123,7 @@ impl Counts {
     }
 
     fn rest(&self) -> String {
-        // To the microsecond: more is noise.
+        // Rounded to microseconds: more digits are noise.
         let worst = Duration::from_micros(self.worst_ns / 1_000);
         match self.stolen_ns {
             Some(stolen) if stolen > 0 => {
@@ -132,10 +134,11 @@ impl Counts {
     }
 }
 
-/// Halting is to blame where one in a hundred is late, keeping the CPUs from it leaves at most a third of
-/// that, and chance hardly makes such a difference: if late timers came independently, the difference of
-/// the two parts would have at most the variance p/n₁ + p/n₂, with the part p of all that are late, and
-/// would exceed three standard deviations about once in a thousand times.
+/// Halting is to blame if one timer in a hundred is late, if keeping the CPUs from halting leaves
+/// at most a third of that, and if the difference is hardly chance. If late timers came
+/// independently, the difference of the two fractions would have at most the variance p/n₁ + p/n₂,
+/// with the fraction p of all that are late, and would exceed three standard deviations about once
+/// in a thousand times.
 fn verdict(free: Counts, awake: Counts) -> Verdict {
     if free.timers == 0 {
         return Verdict::Otherwise;
@@ -145,7 +148,7 @@ fn verdict(free: Counts, awake: Counts) -> Verdict {
     }
     let [free_late, free_timers] = [free.late, free.timers].map(u128::from);
     let [awake_late, awake_timers] = [awake.late, awake.timers].map(u128::from);
-    // The parts, each times both numbers of timers: so there is nothing to round.
+    // Both fractions are multiplied by both numbers of timers, so nothing is rounded.
     let (part, part_awake) = (free_late * awake_timers, awake_late * free_timers);
     let more = part.saturating_sub(part_awake);
     let is_third = more > 0 && part_awake * 3 <= part;
@@ -188,7 +191,7 @@ mod tests {
         for late in 0..=2 {
             assert_eq!(is((late, 300), (0, 300)), Verdict::InTime);
         }
-        // No timer at all says nothing.
+        // No timers at all prove nothing.
         assert_eq!(is((0, 0), (0, 0)), Verdict::Otherwise);
     }
 
@@ -203,7 +206,7 @@ mod tests {
         assert!(check.found.ends_with("no clear difference") && check.remedy.is_some());
     }
 
-    /// On a host that stands still there may be few on one side, or none.
+    /// On a host that stands still there may be few timers in one of the measurements, or none.
     #[test]
     fn parts_are_compared_and_not_counts() {
         assert_eq!(is((40, 200), (4, 20)), Verdict::Otherwise);

@@ -1,4 +1,4 @@
-//! What this kernel is set to.
+//! Checks the settings of this kernel.
 
 use punctual_linux::host::{self, Clocks, Throttling};
 use punctual_linux::memfd;
@@ -10,7 +10,7 @@ use super::check::Check;
 /// The kernel's default for ordinary threads (prctl(2), PR_SET_TIMERSLACK).
 const DEFAULT_SLACK: Duration = Duration::from_micros(50);
 
-/// High-resolution timers, and whether they are there.
+/// Checks high-resolution timers. Also returns whether they are there.
 pub(super) fn timers() -> (Check, bool) {
     const NAME: &str = "timers";
     let clocks = host::clocks();
@@ -24,7 +24,7 @@ pub(super) fn timers() -> (Check, bool) {
     }
 }
 
-/// What real-time threads may use together.
+/// Checks the limit on all real-time threads together.
 pub(super) fn throttling() -> Check {
     const NAME: &str = "real-time throttling";
     match host::throttling() {
@@ -45,7 +45,7 @@ pub(super) fn throttling() -> Check {
     }
 }
 
-/// RT_GROUP_SCHED.
+/// Checks the budget of the real-time group (RT_GROUP_SCHED).
 pub(super) fn group() -> Check {
     const NAME: &str = "real-time group";
     match host::rt_group() {
@@ -65,7 +65,7 @@ pub(super) fn group() -> Check {
     }
 }
 
-/// What is kept for ordinary threads.
+/// Checks the bandwidth that is kept for ordinary threads.
 pub(super) fn fair_server() -> Check {
     const NAME: &str = "fair server";
     let servers = host::fair_servers();
@@ -92,7 +92,7 @@ pub(super) fn fair_server() -> Check {
     }
 }
 
-/// When SCHED_DEADLINE ends a budget.
+/// Checks how precisely SCHED_DEADLINE ends a budget.
 pub(super) fn budgets() -> Check {
     const NAME: &str = "ends of budgets";
     match host::ends_budgets_on_time() {
@@ -111,10 +111,10 @@ pub(super) fn budgets() -> Check {
     }
 }
 
-/// What the clock is made of.
+/// Checks the clock source.
 pub(super) fn clock_source() -> Check {
     const NAME: &str = "clock source";
-    /// Read without a system call or an exit to the hypervisor.
+    /// The sources that are read without a system call or an exit to the hypervisor.
     const GOOD: [&str; 6] = [
         "tsc",
         "kvm-clock",
@@ -137,7 +137,7 @@ pub(super) fn clock_source() -> Check {
     }
 }
 
-/// How late ordinary threads may be woken on purpose.
+/// Checks the timer slack, by which the kernel may delay the wake-ups of ordinary threads.
 pub(super) fn timer_slack() -> Check {
     const NAME: &str = "timer slack";
     let slack = host::clocks().timer_slack;
@@ -152,7 +152,7 @@ pub(super) fn timer_slack() -> Check {
     }
 }
 
-/// Grouping of ordinary threads by session.
+/// Checks the grouping of ordinary threads by session.
 pub(super) fn autogroup() -> Check {
     const NAME: &str = "autogroup";
     match host::machine().autogroup {
@@ -165,7 +165,8 @@ pub(super) fn autogroup() -> Check {
     }
 }
 
-/// Whether a client of the broker can have the pages of a channel's queue replaced while they are used.
+/// Checks whether a client of the broker can have the pages of a channel's queue replaced while
+/// they are in use.
 pub(super) fn shared_pages() -> Check {
     const NAME: &str = "shared pages";
     match memfd::can_be_collapsed() {

@@ -1,4 +1,4 @@
-//! The machine, and whatever runs below it.
+//! Checks the machine, and the hypervisor below it.
 
 use punctual_linux::host::{self, Machine, Virtualisation};
 use punctual_linux::thread;
@@ -7,13 +7,13 @@ use punctual_model::units::percent;
 
 use super::check::Check;
 
-/// For how long steal is sampled.
+/// The time for which steal is sampled.
 const SAMPLE: Duration = Duration::from_millis(200);
 
-/// Stolen since boot, above which it will be seen in latencies: 0.1 %.
+/// The fraction of time stolen since boot above which latencies show it: 0.1 %.
 const STEAL_SEEN_PPM: u64 = 1_000;
 
-/// All of them.
+/// Returns all checks.
 pub(super) fn checks() -> Vec<Check> {
     let machine = host::machine();
     vec![

@@ -1,4 +1,4 @@
-//! What the network below the communication server does: seen at work, not asked.
+//! Checks the network features that the communication server uses, by trying them.
 
 use std::thread::{self, JoinHandle};
 
@@ -7,12 +7,13 @@ use punctual_linux::net::probe::{self, Feature, Finding, Seen};
 
 use super::check::Check;
 
-/// The probes, at work beside the other checks: together they take a third of a second, mostly
-/// waiting.
+/// The probes, which run beside the other checks. Together they take a third of a second and mostly
+/// wait.
 pub(super) struct Probes(JoinHandle<Vec<Finding>>);
 
 impl Probes {
-    /// On the loopback, and on a network of their own; and on `interface`, if one is given.
+    /// Starts the probes on the loopback, on a network of their own, and on `interface` if one is
+    /// given.
     pub(super) fn start(interface: Option<&str>) -> Self {
         let interface = interface.map(str::to_owned);
         Self(thread::spawn(move || {
@@ -22,14 +23,14 @@ impl Probes {
         }))
     }
 
-    /// Waits for them.
+    /// Waits for the probes and returns their checks.
     pub(super) fn checks(self) -> Vec<Check> {
-        // A probe that panics has seen nothing.
+        // A probe that panics has found nothing.
         self.0.join().unwrap_or_default().into_iter().map(check).collect()
     }
 }
 
-/// What only a driver can tell.
+/// Returns the findings for which the driver of an interface is decisive.
 fn on(name: &str) -> Vec<Finding> {
     match Interface::named(name) {
         Ok(interface) => probe::xdp_on(&interface),
@@ -55,7 +56,7 @@ fn check(Finding { feature, seen }: Finding) -> Check {
     }
 }
 
-/// What would make it work, or what is done without it.
+/// Returns a way to make the feature work, or what is done without it.
 fn remedy(feature: Feature) -> &'static str {
     match feature {
         Feature::Trains => "Linux 4.18; without it each datagram takes a system call's time",

@@ -1,4 +1,4 @@
-//! What this user may do here: tried, not inferred.
+//! Checks the privileges of this user by trying them.
 
 use punctual_linux::host::{self, Privileges};
 use punctual_linux::memory;
@@ -7,19 +7,19 @@ use punctual_model::units::percent;
 
 use super::check::Check;
 
-/// The highest; the runtime's ceiling lies below.
+/// The highest priority; the runtime's own highest level is below.
 const HIGHEST: u8 = 99;
 
-/// Small enough to fit unless nothing is left.
+/// A reservation that fits unless no bandwidth is left.
 const SMALL_RESERVATION: &str = "1ms/100ms";
 
-/// Below this part of a CPU there is little to promise with.
+/// The fraction of a CPU below which too little bandwidth is left to be useful.
 const LITTLE_PPM: u64 = 100_000;
 
-/// The runtime's callbacks and ceiling need priorities up to this.
+/// The highest priority that the runtime's callbacks and threads need.
 const NEEDED: u8 = 98;
 
-/// SCHED_FIFO, and whether upcalls can run.
+/// Checks SCHED_FIFO. Also returns whether upcalls can run.
 pub(super) fn fifo() -> (Check, bool) {
     const NAME: &str = "SCHED_FIFO";
     let refused = match sched::try_out(Class::Fifo { priority: HIGHEST }) {
@@ -31,7 +31,7 @@ pub(super) fn fifo() -> (Check, bool) {
         }
         Err(refused) => refused,
     };
-    // Without the capability the limit is the highest priority there is.
+    // With the capability alone there is no limit: every priority is permitted.
     let limit = host::privileges().rtprio.unwrap_or(0).min(u64::from(HIGHEST));
     let limited = u8::try_from(limit).ok().filter(|&priority| priority > 0);
     match limited.map(|priority| (priority, sched::try_out(Class::Fifo { priority }))) {
@@ -47,7 +47,7 @@ pub(super) fn fifo() -> (Check, bool) {
     }
 }
 
-/// By which right.
+/// Names the privilege that permits it.
 fn why() -> String {
     let Privileges { rtprio, capabilities, .. } = host::privileges();
     if capabilities.sys_nice {
@@ -57,7 +57,7 @@ fn why() -> String {
     }
 }
 
-/// SCHED_DEADLINE, and whether reservations can be held.
+/// Checks SCHED_DEADLINE. Also returns whether reservations can be held.
 pub(super) fn deadline() -> (Check, bool) {
     const NAME: &str = "SCHED_DEADLINE";
     let Ok(reservation) = SMALL_RESERVATION.parse() else {
@@ -65,7 +65,7 @@ pub(super) fn deadline() -> (Check, bool) {
     };
     match sched::try_out(Class::Deadline { reservation, reset_on_fork: true }) {
         Ok(()) => (Check::ok(NAME, format!("{reservation}, tried")), true),
-        // The right is there, and so is what to do: it is a matter of bandwidth.
+        // The privilege is there and only bandwidth is missing; the error says what to do.
         Err(refused @ SchedError::NoBandwidth { .. }) => {
             let found = format!("permitted, but no room for {reservation}");
             (Check::warning(NAME, found, remedy(&refused)), true)
@@ -74,7 +74,7 @@ pub(super) fn deadline() -> (Check, bool) {
     }
 }
 
-/// Bandwidth left to SCHED_DEADLINE.
+/// Checks the bandwidth that is left to SCHED_DEADLINE.
 pub(super) fn bandwidth() -> Check {
     const NAME: &str = "bandwidth left";
     match host::bandwidth_left() {
@@ -102,7 +102,7 @@ pub(super) fn bandwidth() -> Check {
     }
 }
 
-/// Locked memory.
+/// Checks locked memory.
 pub(super) fn memory() -> Check {
     const NAME: &str = "locked memory";
     let limit = match host::privileges().memlock_bytes {
@@ -122,7 +122,7 @@ pub(super) fn memory() -> Check {
     }
 }
 
-/// RLIMIT_RTTIME.
+/// Checks RLIMIT_RTTIME.
 pub(super) fn real_time_limit() -> Check {
     const NAME: &str = "RLIMIT_RTTIME";
     match host::privileges().rttime_us {
@@ -136,7 +136,7 @@ pub(super) fn real_time_limit() -> Check {
     }
 }
 
-/// A refusal says itself what would help.
+/// Returns the text of the refusal, which contains the remedy.
 fn remedy(refused: &SchedError) -> String {
     refused.to_string()
 }

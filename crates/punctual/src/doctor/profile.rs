@@ -1,4 +1,4 @@
-//! Whether admission knows what this host's switches cost.
+//! Checks whether admission knows the costs of this host's switches.
 
 use punctual_model::Duration;
 
@@ -7,7 +7,7 @@ use crate::host::{Standing, candidates, standing};
 
 const REMEDY: &str = "punctual calibrate (about a minute)";
 
-/// The profile that admission uses if nobody names one.
+/// Checks the profile that admission uses by default.
 pub(super) fn check() -> Check {
     const NAME: &str = "host profile";
     let mut stale = None;

@@ -1,4 +1,4 @@
-//! The first sweep: how far all work can grow, by policy and by test.
+//! The first sweep: the factor by which all work can grow, by policy and by test.
 
 use punctual_analysis::Steps;
 use punctual_analysis::breakdown::{
@@ -10,13 +10,13 @@ use punctual_sweep::plot::{Axis, Line, MOST_LINES, Plot, Shape};
 use punctual_sweep::sheet::{Sheet, Value};
 use punctual_sweep::workers::Workers;
 
-/// How many factors the response times are found for.
+/// The number of factors at which response times are computed.
 const POINTS: u64 = 60;
 
-/// The most of its deadline that a response time may be and still be drawn.
+/// The largest ratio of response time to deadline that is drawn.
 const TOP: f64 = 1.5;
 
-/// One question: these tasks, under this policy, by this test.
+/// One question: these tasks under this policy, by this test.
 struct Row {
     policy: Policy,
     test: Test,
@@ -56,15 +56,15 @@ pub(super) fn explore(contract: &Contract, host: &HostProfile, workers: &Workers
     }
 }
 
-/// Each policy with its tests; and, where some task has a quantum, the policies that can preempt
-/// anywhere once more as if it had none.
+/// Returns each policy with its tests. If a task has a quantum, the policies that can preempt
+/// anywhere come once more without quanta.
 fn rows(contract: &Contract) -> Vec<Row> {
     let quanta = contract.tasks.iter().any(|task| !task.quantum().is_zero());
     let preemptible = quanta.then(|| preemptible_anywhere(contract));
     let of = |(as_declared, contract): (bool, &Contract)| -> Vec<Row> {
         let policies = Policy::NAMES.iter().map(|&(_, policy)| policy);
         policies
-            // Without a task of high criticality it is `edf`.
+            // Without a task of high criticality it equals `edf`.
             .filter(|&policy| policy != Policy::EdfVd || has_two_criticalities(contract))
             .filter(|&policy| {
                 as_declared || matches!(policy, Policy::Rm | Policy::Fp | Policy::Edf)
@@ -121,7 +121,7 @@ fn preemption(row: &Row) -> &'static str {
 }
 
 fn bars(rows: &[Row], answers: &[Answer]) -> Plot {
-    // The first at the top.
+    // The first row is at the top.
     let name = |row: &Row| {
         let quanta = if row.as_declared { "" } else { ", preempted anywhere" };
         format!("{}, {}{quanta}", row.policy.name(), row.test.name())
@@ -166,7 +166,7 @@ fn response_times(
         let deadline = contract.tasks[task].relative_deadline().as_secs_f64();
         bound.map(|bound| bound.as_secs_f64() / deadline)
     };
-    // The tasks nearest to their deadlines at the critical factor, or at the last before it.
+    // The tasks nearest to their deadlines at the critical factor, or at the last factor before it.
     let nearest = critical.map_or(0, |critical| {
         factors.iter().rposition(|factor| *factor <= critical.factor).unwrap_or(0)
     });
@@ -216,12 +216,13 @@ fn response_times(
     }
 }
 
-/// Evenly spaced up to a tenth beyond what matters, with the critical factor itself and one.
+/// Returns evenly spaced factors up to a tenth beyond the larger of one and the critical factor,
+/// with these two included.
 fn factors(critical: Option<&Breakdown>) -> Vec<Factor> {
     let critical = critical.map_or(Factor::ONE, |found| found.factor);
     let end = critical.max(Factor::ONE).millionths();
     let end = end.saturating_add(end / 10).max(POINTS);
-    // In 128 bits: a factor may be anything.
+    // Computed in 128 bits, because a factor may be any number.
     let even = |at: u64| (u128::from(end) * u128::from(at) / u128::from(POINTS)) as u64;
     let mut factors: Vec<Factor> =
         (1..=POINTS).filter_map(|at| Factor::from_millionths(even(at))).collect();
@@ -231,7 +232,7 @@ fn factors(critical: Option<&Breakdown>) -> Vec<Factor> {
     factors
 }
 
-/// For drawing only.
+/// Converts a factor for drawing only.
 fn float(factor: Factor) -> f64 {
     factor.millionths() as f64 / 1e6
 }

@@ -1,4 +1,5 @@
-//! The third sweep: channels against packet size S and packets between preemption points P.
+//! The third sweep: the number of channels against packet size S and packets between preemption
+//! points P.
 
 mod drawing;
 
@@ -17,7 +18,7 @@ const SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Packets between preemption points.
 const BLOCKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
 
-/// No more copies than this are counted.
+/// The most copies that are counted.
 const MOST_COPIES: usize = 1024;
 
 /// A sender with one choice of S and P.
@@ -25,23 +26,23 @@ struct Choice {
     size: usize,
     block: usize,
     egress: Egress,
-    /// The same as the published estimate knows it, with link scheduling as a function call (O1).
+    /// The same sender for the published estimate, with link scheduling as a function call (O1).
     sender: Sender,
 }
 
 impl Choice {
-    /// The proven delay of each of `ranked`, the most urgent first.
+    /// Returns the proven delay of each of `ranked`, the most urgent first.
     fn delays(&self, ranked: &[Channel]) -> Vec<DelayBound> {
         self.egress.delays(ranked, &[], &mut Steps::default(), &mut Steps::default())
     }
 
-    /// Whether `ranked` are proven to be in time.
+    /// Returns whether all of `ranked` are proven to be in time.
     fn fits(&self, ranked: &[Channel]) -> bool {
         self.egress.all_in_time(ranked, &[], &mut Steps::default())
     }
 }
 
-/// What was found for it.
+/// The results for one choice.
 struct Found {
     admitted: bool,
     slack: Option<i64>,
@@ -50,15 +51,15 @@ struct Found {
     copies_by_paper: usize,
 }
 
-/// Who sends.
+/// The sending server.
 pub(super) struct Server<'a> {
     pub(super) spec: &'a SenderSpec,
     pub(super) costs: SendCosts,
-    /// How late its thread is woken.
+    /// The longest delay of its thread's wake-up.
     pub(super) wake_up: Service,
 }
 
-/// `channels` is not empty; `copied` is the one of which copies are counted.
+/// Runs the sweep. `channels` is not empty; `copied` is the channel of which copies are counted.
 pub(super) fn explore(
     server: &Server<'_>,
     channels: &[Channel],
@@ -127,8 +128,8 @@ fn declared_choice(spec: &SenderSpec) -> String {
     format!("S = {} bytes, P = {}", cut.packet_bytes(), cut.packets_per_block())
 }
 
-/// How much earlier than its delay bound the channel that comes nearest to it surely is. None if
-/// some channel has no bound.
+/// Returns the smallest slack of a channel before its delay bound. `None` if some channel has no
+/// bound.
 fn least_slack(delays: &[DelayBound], channels: &[Channel]) -> Option<i64> {
     let slack = |(delay, channel): (&DelayBound, &Channel)| {
         let nanos = |duration: Duration| i128::from(duration.as_nanos());
@@ -142,13 +143,13 @@ fn in_time(delays: &[DelayBound], channels: &[Channel]) -> bool {
     least_slack(delays, channels).is_some_and(|slack| slack >= 0)
 }
 
-/// The most copies of `channel` that fit together.
+/// Returns the most copies of `channel` that fit together.
 ///
-/// A channel more never makes a bound smaller, so it doubles and then bisects.
+/// One more channel never makes a bound smaller, so this doubles and then bisects.
 fn most(channel: &Channel, fit: impl Fn(&[Channel]) -> bool) -> usize {
     let copies = vec![channel.clone(); MOST_COPIES];
     let fits = |count: usize| fit(&copies[..count]);
-    // `low` copies fit, `high` do not.
+    // `low` copies fit, and `high` copies do not.
     let (mut low, mut high) = (0, 1);
     while high <= MOST_COPIES && fits(high) {
         (low, high) = (high, high * 2);
@@ -167,7 +168,7 @@ fn most(channel: &Channel, fit: impl Fn(&[Channel]) -> bool) -> usize {
 
 fn summary(choices: &[Choice], found: &[Found], copied: &Channel) -> Sheet {
     let both = || choices.iter().zip(found);
-    // Of equal ones the first: the smallest P, then the smallest S.
+    // Of equal choices the first: the smallest P, then the smallest S.
     let slackest = both()
         .filter(|(_, found)| found.slack.is_some())
         .reduce(|best, other| if other.1.slack > best.1.slack { other } else { best });
@@ -204,7 +205,7 @@ fn summary(choices: &[Choice], found: &[Found], copied: &Channel) -> Sheet {
     }
 }
 
-/// The cells that say which choice a row is about.
+/// Returns the cells that name the choice of a row.
 fn choice_cells(choice: &Choice) -> Vec<Value> {
     vec![
         Value::Count(choice.sender.packetisation.packet_bytes() as usize),

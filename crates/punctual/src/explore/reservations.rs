@@ -1,4 +1,4 @@
-//! The second sweep: which reservations are enough for all tasks together.
+//! The second sweep: the reservations that are enough for all tasks together.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use punctual_sweep::plot::{Axis, Line, Plot, Shape};
 use punctual_sweep::sheet::{Sheet, Value};
 use punctual_sweep::workers::Workers;
 
-/// What one trial of the bisection may take. A point has up to 130 of them.
+/// The most steps of one trial of the bisection. A point has up to 130 trials.
 const STEPS_A_TRIAL: u64 = 2_000_000;
 
 const GUARANTEES: [(Guarantee, &str); 2] = [
@@ -18,7 +18,7 @@ const GUARANTEES: [(Guarantee, &str); 2] = [
     (Guarantee::EveryPeriod, "X in every period (hard CBS)"),
 ];
 
-/// One period with what was found for it.
+/// One period with its results.
 struct Point {
     period: u64,
     /// In the order of [`GUARANTEES`].
@@ -27,8 +27,8 @@ struct Point {
     by_gap: u64,
 }
 
-/// The periods that are asked for unless somebody says others: from a millisecond, or a tenth of the
-/// shortest period if that is less, to twice the longest.
+/// Returns the default range of periods: from a millisecond, or a tenth of the shortest period if
+/// that is less, to twice the longest.
 pub(super) fn default_range(contract: &Contract) -> RangeInclusive<u64> {
     let periods = || contract.tasks.iter().map(|task| task.min_inter_arrival().as_nanos());
     let shortest = periods().min().unwrap_or(1);
@@ -79,7 +79,7 @@ pub(super) fn explore(
     }
 }
 
-/// Evenly spaced, both ends among them.
+/// Returns evenly spaced periods that include both ends.
 fn periods(range: RangeInclusive<u64>, points: u32) -> Vec<u64> {
     let (from, to, steps) = (*range.start(), *range.end(), u64::from(points.max(2) - 1));
     let length = u128::from(to - from);
@@ -89,7 +89,7 @@ fn periods(range: RangeInclusive<u64>, points: u32) -> Vec<u64> {
     periods
 }
 
-/// The least X with `X/Y ≥ U`, rounded up for each task.
+/// Returns the least X with `X/Y ≥ U`, rounded up for each task.
 fn share_line(contract: &Contract, host: &HostProfile, period: u64) -> u64 {
     let switches = u128::from(host.context_switch.as_nanos()) * 2;
     let shares = contract.tasks.iter().map(|task| {
@@ -99,7 +99,7 @@ fn share_line(contract: &Contract, host: &HostProfile, period: u64) -> u64 {
     u64::try_from(shares.sum::<u128>()).unwrap_or(u64::MAX)
 }
 
-/// The shortest period or deadline: without service for so long, something is surely late.
+/// Returns the shortest period or deadline: without service for that long, a job is surely late.
 fn shortest_patience(contract: &Contract) -> u64 {
     let of_task = contract
         .tasks
@@ -115,7 +115,7 @@ fn summary(points: &[Point]) -> Sheet {
                 point.least[at].map(|found| (found.reservation.utilisation_ppm(), found, point))
             })
         };
-        // Of equal shares the longest period: it switches least.
+        // Of equal shares the one with the longest period, because it switches least.
         let best =
             enough().max_by_key(|(share, _, point)| (std::cmp::Reverse(*share), point.period));
         let longest = enough().map(|(_, _, point)| point.period).max();
@@ -173,14 +173,14 @@ fn map(points: &[Point]) -> Sheet {
     }
 }
 
-/// The four lines of both plots; `height` says how high an X at a Y is.
+/// Returns the four lines of both plots; `height` converts X at a Y to a height.
 fn lines(points: &[Point], height: impl Fn(u64, u64) -> f64) -> Vec<Line> {
     let line = |name: &str, budget: &dyn Fn(&Point) -> Option<u64>| Line {
         name: name.into(),
         points: points
             .iter()
             .map(|point| {
-                // More than the whole CPU is no reservation.
+                // A budget of more than the whole CPU is no reservation.
                 let budget = budget(point).filter(|&budget| budget <= point.period)?;
                 Some((millis(point.period), height(budget, point.period)))
             })
@@ -242,7 +242,7 @@ fn plot(
     }
 }
 
-/// For drawing only.
+/// Converts nanoseconds to milliseconds for drawing only.
 fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! Finds the period of a thread, what it needs, and what to reserve for it.
+//! Finds the period of a thread, its demand, and a reservation for it.
 
 use punctual_analysis::sched_deadline::{self, Request};
 use punctual_model::{Duration, HostProfile, Service};
@@ -7,64 +7,67 @@ use punctual_trace::fit::{
     Demand, Found, Margin, NotPeriodic, Proposal, Sample, Samples, find, propose,
 };
 
-/// A thread that hardly ever sleeps and uses more than this of a CPU has no jobs.
+/// A thread that hardly ever sleeps and uses more than this part of a CPU has no jobs.
 const BUSY: f64 = 0.5;
-/// So has one that was never woken and uses more than this: others may have kept the CPU from it.
+/// A thread that was never woken and uses more than this part of a CPU has no jobs either: other
+/// threads may have kept it from more.
 const AT_WORK: f64 = 0.05;
 
-/// What was found of a thread.
+/// The findings for a thread.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Its number.
+    /// Its thread id.
     pub tid: u32,
     /// Its name.
     pub name: String,
-    /// Which of the threads of this name, by their numbers.
+    /// Its position among the threads of this name, in the order of their ids.
     pub nth: usize,
-    /// How many jobs were seen.
+    /// The number of jobs that were seen.
     pub jobs: usize,
-    /// The part of its wake-ups that timers did.
+    /// The fraction of its wake-ups that came from timers.
     pub by_timers: f64,
-    /// The part of a CPU that it used.
+    /// The fraction of a CPU that it used.
     pub used: f64,
-    /// Its period, or why it has none.
+    /// Its period, or the reason why it has none.
     pub found: Result<Found, Why>,
-    /// What its jobs need; none without a period.
+    /// The demand of its jobs; `None` without a period.
     pub demand: Option<Demand>,
-    /// What is proposed for it; none if nothing would do.
+    /// The proposal; `None` if no reservation would do.
     pub proposal: Option<Proposal>,
-    /// Jobs that took longer than the reservation's period; the thread's own where none is proposed.
+    /// The number of jobs that took longer than the reservation's period, or the thread's own
+    /// period without a proposal.
     pub late: usize,
-    /// What became of it in the trial; none if it was not tried.
+    /// Its results in the trial; `None` if it was not tried.
     pub tried: Option<OfTrial>,
 }
 
-/// Why a thread has no period.
+/// The reason why a thread has no period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// Its wake-ups.
+    /// Its wake-ups are not periodic.
     Wakeups(NotPeriodic),
     /// It works without waiting for anything.
     NeverWaits,
 }
 
-/// What became of a thread in the trial.
+/// The results of a thread in the trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfTrial {
-    /// How many jobs were seen.
+    /// The number of jobs that were seen.
     pub jobs: usize,
-    /// How many of them took longer than the period.
+    /// The number of jobs that took longer than the period.
     pub late: usize,
-    /// The most late jobs at which the promise counts as kept: those that the quantile leaves out.
+    /// The largest number of late jobs with which the promise counts as kept: the jobs beyond the
+    /// quantile.
     pub allowed: usize,
-    /// The part of all budgets that it used.
+    /// The fraction of all budgets that it used.
     pub of_budget: f64,
-    /// The main causes of its late jobs, the most frequent first.
+    /// The main causes of its late jobs with their counts, the most frequent first.
     pub causes: Vec<(&'static str, usize)>,
 }
 
 impl Finding {
-    /// Returns whether what was proposed was kept in the trial; also if nothing was proposed.
+    /// Returns whether the proposed promise was kept in the trial. True without a proposal.
     pub fn is_kept(&self) -> bool {
         match (&self.proposal, &self.tried) {
             (None, _) => true,
@@ -109,7 +112,7 @@ impl Finding {
     }
 }
 
-/// All threads that ran, in the order of their numbers.
+/// Returns the findings for all threads that ran, in the order of their ids.
 pub(super) fn all(fitting: &Fitting, watched: Duration, margin: Margin) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for seen in fitting.threads() {
@@ -122,12 +125,12 @@ pub(super) fn all(fitting: &Fitting, watched: Duration, margin: Margin) -> Vec<F
     all
 }
 
-/// In one piece.
+/// Copies the jobs to a contiguous vector.
 pub(super) fn jobs(samples: &Samples) -> Vec<Sample> {
     samples.jobs.iter().copied().collect()
 }
 
-/// Why the kernel would not take all proposals together, if it would not.
+/// Returns the reason why the kernel would not accept all proposals together, if it would not.
 pub(super) fn objection(findings: &[Finding], host: &HostProfile) -> Option<String> {
     let proposed: Vec<&Finding> = findings.iter().filter(|one| one.proposal.is_some()).collect();
     let reservations = proposed.iter().filter_map(|one| one.proposal).map(|one| one.reservation);

@@ -1,12 +1,12 @@
-//! What was found, as a contract (docs/contract.md).
+//! Writes the findings as a contract (docs/contract.md).
 
 use punctual_model::{Duration, Service};
 
 use super::{Finding, Fit};
 use crate::program::Target;
 
-/// One reservation for the whole program, because a command holds one: the sum of the budgets in the
-/// shortest of the periods, in which each thread may be released once.
+/// Writes one reservation for the whole program, because a command holds one: the sum of the
+/// budgets in the shortest of the periods, in which each thread may be released once.
 pub(super) fn of(fit: &Fit, target: &Target) -> String {
     let proposed: Vec<_> =
         fit.findings.iter().filter_map(|one| Some((one, one.proposal?.reservation))).collect();
@@ -47,7 +47,7 @@ fn reservation(name: &str, budget: Service, period: Duration) -> String {
     format!("[[reservation]]\nname = {name}\nbudget = \"{budget}\"\nperiod = \"{period}\"\n")
 }
 
-/// A basic string of TOML 1.0.
+/// Quotes a text as a basic string of TOML 1.0.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

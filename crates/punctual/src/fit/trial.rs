@@ -1,8 +1,9 @@
-//! The program under what was proposed.
+//! Runs the program under the proposed reservations.
 //!
-//! Its threads are put under SCHED_DEADLINE where it runs on, so that both halves see the same program in
-//! the same state. One that has ended is started again. A thread that is bound to CPUs the kernel does not
-//! take; then the whole program is started again under a timetable on that CPU, by `punctual run`.
+//! Its threads are put under SCHED_DEADLINE while it runs on, so that the watching and the trial
+//! see the same program in the same state. A program that has ended is started again. The kernel
+//! does not accept a thread that is bound to CPUs; then the whole program is started again by
+//! `punctual run`, under a timetable on that CPU.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,29 +21,29 @@ use super::{Options, watching};
 use crate::Failure;
 use crate::program::{Program, Target};
 
-/// What became of the trial.
+/// The result of the trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// There was none, and why.
+    /// There was no trial, for this reason.
     None(&'static str),
-    /// This host does not take what is proposed.
+    /// This host does not accept the proposal.
     Refused(String),
-    /// It ran; what became of each thread is with its finding.
+    /// It ran; the results of each thread are with its finding.
     Tried(Tried),
 }
 
 /// A trial that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// How long it was.
+    /// The length of the trial.
     pub length: Duration,
-    /// What held the threads.
+    /// The back end that held the threads.
     pub by: &'static str,
-    /// Whether the program was started anew for it.
+    /// Whether the program was started again for it.
     pub anew: bool,
 }
 
-/// What it takes to start the program again.
+/// The program and the options for starting it again.
 pub(super) struct Again<'a> {
     pub(super) target: &'a Target,
     pub(super) options: &'a Options,
@@ -69,7 +70,7 @@ impl Again<'_> {
 const BY_KERNEL: &str = "SCHED_DEADLINE";
 const BY_TIMETABLE: &str = "a timetable";
 
-/// Runs on, or again, under what was proposed, and sees what becomes of it.
+/// Runs the program on, or again, under the proposed reservations, and judges its threads.
 pub(super) fn run(
     fitting: &mut Fitting,
     mut program: Program,
@@ -84,7 +85,7 @@ pub(super) fn run(
             match hold(fitting, finding.tid, finding) {
                 Ok(()) => {}
                 Err(SchedError::AffinityTooNarrow { allowed, .. }) => pinned = Some(allowed),
-                // Its threads come and go: it is tried with those that are there.
+                // Threads come and go: the trial uses those that exist.
                 Err(SchedError::NoSuchThread { .. }) => {}
                 Err(why) => {
                     program.end()?;
@@ -105,7 +106,7 @@ pub(super) fn run(
     anew(fitting, findings, again, pinned)
 }
 
-/// This thread gets what was proposed, and its late jobs are judged by it.
+/// Gives this thread its proposed reservation. Its late jobs are judged by that.
 fn hold(fitting: &mut Fitting, tid: u32, finding: &Finding) -> Result<(), SchedError> {
     let Some(Proposal { reservation, .. }) = finding.proposal else { return Ok(()) };
     if let Some(thread) = i32::try_from(tid).ok().and_then(Tid::from_raw) {
@@ -119,7 +120,7 @@ fn promised(reservation: Reservation) -> Promised {
     Promised { relative_deadline: reservation.period(), budget: reservation.budget() }
 }
 
-/// Starts the program again, and holds threads by their names as they come.
+/// Starts the program again, and holds its threads as they appear, by their names.
 fn anew(
     fitting: &mut Fitting,
     findings: &mut [Finding],
@@ -188,7 +189,7 @@ fn anew(
     Ok(Trial::Tried(Tried { length, by, anew: true }))
 }
 
-/// Threads that were not there before, with the finding of the same name and place among that name.
+/// Returns new threads, each with the finding of the same name and position.
 fn matched(fitting: &Fitting, before: &[u32], findings: &[Finding]) -> Vec<(u32, usize)> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut pairs = Vec::new();
@@ -224,7 +225,7 @@ fn judge(
         let mut causes: Vec<_> = causes.into_iter().collect();
         causes.sort_by_key(|&(_, jobs)| std::cmp::Reverse(jobs));
         let offered = length.as_secs_f64() * reservation.utilisation();
-        // Jobs, of which so many in a hundred the quantile leaves out.
+        // The number of jobs beyond the quantile.
         let allowed =
             (samples.len() as f64 * (100.0 - options.margin.quantile) / 100.0).ceil() as usize;
         finding.tried = Some(OfTrial {

@@ -1,4 +1,4 @@
-//! While the program runs and is watched.
+//! Watches the running program.
 
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
@@ -8,11 +8,11 @@ use punctual_observe::Fitting;
 use crate::Failure;
 use crate::program::Program;
 
-/// So often the kernel's records are taken.
+/// The interval at which the kernel's records are read.
 const TURN: Duration = Duration::from_millis(50);
 
-/// Watches for `length`, or until the program ends or we are asked to; `came` is told of threads that
-/// are there for the first time. Answers how long it was, and whether we were asked to end.
+/// Watches for `length`, or until the program ends or a signal asks to end. Calls `came` with each
+/// new thread. Returns how long it watched, and whether a signal asked to end.
 pub(super) fn watch(
     fitting: &mut Fitting,
     mut program: Option<&mut Program>,

@@ -1,19 +1,21 @@
-//! Where a host's profile lies if nobody says otherwise.
+//! The default places of host profiles.
 
 use std::path::PathBuf;
 
 use punctual_linux::host;
 
-/// Root's: measured with every privilege, and read by everybody.
+/// The profile of the whole host: root measures it with every privilege, and every user may read
+/// it.
 const OF_THE_HOST: &str = "/var/lib/punctual/host.toml";
 
-/// Returns where this user's calibration goes: root's is the host's, others' lie in their state folder (XDG
-/// Base Directory Specification). `None` if a user has no home.
+/// Returns the file that this user's calibration is written to. Root's is the profile of the host;
+/// another user's is in the user's state folder (XDG Base Directory Specification). `None` if the
+/// user has no home.
 pub fn default_place() -> Option<PathBuf> {
     if host::is_root() { Some(OF_THE_HOST.into()) } else { of_the_user() }
 }
 
-/// Returns where to look for a profile, in the order of preference.
+/// Returns the places to look for a profile, in order of preference.
 pub fn candidates() -> Vec<PathBuf> {
     let own = if host::is_root() { None } else { of_the_user() };
     own.into_iter().chain([OF_THE_HOST.into()]).collect()

@@ -6,26 +6,28 @@ use punctual_model::host::Calibration;
 use punctual_model::{HostProfile, Service};
 use serde::Serialize;
 
-/// Identifies a profile, with what it charges. Field names are part of the interface.
+/// The identity of a profile, with the costs that it charges. Field names are part of the
+/// interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stamp {
-    /// Null: an ideal host.
+    /// The file; null for an ideal host.
     path: Option<String>,
-    /// Null: an ideal host.
+    /// The time of the measurement; null for an ideal host.
     measured_at_unix_s: Option<u64>,
-    /// As a date, UTC; null: an ideal host.
+    /// The date of the measurement, in UTC; null for an ideal host.
     measured_on: Option<String>,
-    /// Each of the two of a job.
+    /// The cost of one of the two switches of a job.
     context_switch_ns: u64,
-    /// Of a thread that had nothing to do, once in each busy period; 0: not measured.
+    /// The cost of waking an idle thread, charged once in each busy period; 0 if it was not
+    /// measured.
     wake_up_ns: u64,
-    /// Null: switches are free, or were given by hand.
+    /// The percentile at which costs were taken; null if switches are free or were given by hand.
     percentile_ppm: Option<u32>,
-    /// Whose refill is in the switch; null as before.
+    /// The working set that a switch refills; null in the same cases.
     working_set_bytes: Option<u64>,
-    /// Whether the profile says what sending costs.
+    /// Whether the profile holds the costs of sending.
     sending_measured: bool,
-    /// Whether it says what receiving costs.
+    /// Whether the profile holds the costs of receiving.
     receiving_measured: bool,
 }
 
@@ -60,7 +62,7 @@ impl Stamp {
         }
     }
 
-    /// Returns the same with the costs of `host`, which were given by hand.
+    /// Returns the stamp with the costs of `host`, which were given by hand.
     pub fn charging(self, host: &HostProfile) -> Self {
         let (context_switch_ns, wake_up_ns) =
             (host.context_switch.as_nanos(), host.wake_up.as_nanos());
@@ -73,7 +75,7 @@ impl Stamp {
         }
     }
 
-    /// Returns it as a line without its end.
+    /// Returns the stamp as a line without its end.
     pub fn line(&self) -> String {
         let switch = Service::from_nanos(self.context_switch_ns);
         let mut cost = if switch.is_zero() {
@@ -93,7 +95,7 @@ impl Stamp {
     }
 }
 
-/// A path as it may be printed: nothing in it drives a terminal.
+/// Returns a path that is safe to print: no control character in it can drive a terminal.
 fn printable(path: &str) -> String {
     path.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

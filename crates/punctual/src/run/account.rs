@@ -1,4 +1,4 @@
-//! How programs ended and what they used, taken when the first process of each has ended.
+//! The exit states and the usage of programs, taken when the first process of each has ended.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -14,18 +14,19 @@ use super::meanwhile::Told;
 use super::plan::serialize_terms;
 use super::start::{Running, Terms};
 
-/// The shells' code for a program that a signal killed (POSIX, Shell Command Language, 2.8.2).
+/// The base of a shell's exit code for a program that a signal killed (POSIX, Shell Command
+/// Language, 2.8.2).
 const KILLED_BY: i32 = 128;
 
-/// How programs ended that ran together.
+/// The results of programs that ran together.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Outcome {
-    /// Always true: what is refused does not run.
+    /// Always true: a program that is refused does not run.
     pub admitted: bool,
     /// Each program, in the order of the contract.
     pub commands: Vec<Ran>,
-    /// Says which entries of the contract were counted in admission and are held by no program here; none if
-    /// there are none.
+    /// Names the entries of the contract that were counted in admission and that no program holds
+    /// here, if there are any.
     pub only_admitted: Option<String>,
     /// The CPUs that were kept from halting.
     pub awake_cpus: Vec<usize>,
@@ -41,54 +42,55 @@ impl Outcome {
 /// A program that has ended.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Its name; none if it has none.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// How it ended and what it used.
+    /// Its exit state and usage.
     pub used: Used,
 }
 
-/// How a program ended and what it used.
+/// The exit state and the usage of a program.
 #[derive(Clone, Debug)]
 pub struct Used {
-    /// How its first process ended.
+    /// The exit state of its first process.
     pub status: ExitStatus,
-    /// What its first process and the children that it waited for used.
+    /// The usage of its first process and of the children that it waited for.
     pub usage: Usage,
-    /// From its first instruction to its end.
+    /// The time from its first instruction to its end.
     pub wall: Duration,
-    /// The processor time of all its processes, as far as known.
+    /// The processor time of all its processes, as far as it is known.
     pub exec_time: Service,
-    /// What it used of its reservation; none: it ran as an ordinary program.
+    /// Its usage of the reservation; `None` for an ordinary program.
     pub reserved: Option<Reserved>,
-    /// How many of its processes go on as ordinary ones.
+    /// The number of its processes that go on as ordinary ones.
     pub set_free: usize,
 }
 
-/// What a program used of its reservation.
+/// A program's usage of its reservation.
 #[derive(Clone, Debug)]
 pub struct Reserved {
-    /// What it ran under.
+    /// The terms that it ran under.
     pub terms: Terms,
-    /// Periods begun while it ran: in each it could use a budget.
+    /// The number of periods that began while it ran. Each offers one budget.
     pub periods: u64,
-    /// A budget for each.
+    /// The sum of the budgets of these periods.
     pub offered: Service,
-    /// Used of the reservation; none where the kernel keeps no account of it.
+    /// The processor time within the reservation; `None` if the kernel keeps no account of it.
     pub inside: Option<Service>,
-    /// Used beside it.
+    /// The processor time outside the reservation.
     pub outside: Option<Service>,
-    /// Slots of the timetable that it was given.
+    /// The number of timetable slots that it was given.
     pub slots: Option<u64>,
-    /// How often the kernel refused to start or stop it: not zero is a broken promise.
+    /// The number of times that the kernel refused to start or stop it. If it is not zero, the
+    /// promise is broken.
     pub failures: u64,
-    /// Why the broker took it back, if it did.
+    /// The reason that the broker revoked the reservation, if it did.
     pub revoked: Option<String>,
 }
 
 impl Used {
-    /// Takes the figures while the reservation still stands.
+    /// Takes the figures while the reservation is still in place.
     pub(super) fn of(running: &Running, ended: punctual_linux::process::Ended) -> Self {
         let now = clock::now();
         let held = running.held.as_ref();
@@ -97,12 +99,12 @@ impl Used {
         let reserved = running.terms.clone().map(|terms| {
             let (inside, outside) = match (terms.choice.backend, held) {
                 (Backend::Kernel, _) | (_, None) => {
-                    // Only the first thread is inside.
+                    // Only the first thread is within the reservation.
                     let first = usage.first_thread.unwrap_or(usage.processor);
                     (Some(first), Some(usage.processor.saturating_sub(first)))
                 }
                 (Backend::Timetable, Some(held)) => match (terms.enforcement, held.used()) {
-                    // It is frozen in all other time.
+                    // The program is frozen at all other times.
                     (Enforcement::Hard, used) => (used, used.map(|_| Service::ZERO)),
                     (Enforcement::Soft, used) => {
                         let inside = held.used_inside();
@@ -112,10 +114,10 @@ impl Used {
                 },
             };
             let revoked = running.told.as_ref().and_then(Told::revoked).cloned();
-            // From there on nothing was offered.
+            // Nothing was offered after a revocation.
             let until = revoked.as_ref().map_or(now, |(at, _)| *at);
             let periods = periods(until.saturating_since(running.since), terms.reservation);
-            // Saturates: after 584 years.
+            // Saturates, after 584 years.
             let offered = terms.reservation.budget().checked_mul(periods).unwrap_or(Service::MAX);
             Reserved {
                 periods,
@@ -133,29 +135,31 @@ impl Used {
         Self { status: ended.status, usage, wall, exec_time, reserved, set_free }
     }
 
-    /// Returns how it ended, as a shell gives it: its own code, or 128 and the signal that killed it.
+    /// Returns the exit code as a shell gives it: the program's own, or 128 plus the number of the
+    /// signal that killed it.
     pub fn code(&self) -> u8 {
         let killed = || self.status.signal().map(|signal| KILLED_BY + signal);
         let code = self.status.code().or_else(killed);
-        // Linux gives 0 to 255 and signals 1 to 64.
+        // Linux exit codes are 0 to 255, and signals 1 to 64.
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
     }
 }
 
 impl Reserved {
-    /// Returns what it used of what was offered, in percent. Above 100: a timetable gives at least what is
-    /// reserved.
+    /// Returns the share of the offered time that was used, in percent. It can exceed 100, because
+    /// a timetable gives at least the reservation.
     pub fn percent(&self) -> Option<f64> {
         self.inside.map(|inside| 100.0 * inside.as_secs_f64() / self.offered.as_secs_f64())
     }
 }
 
-/// Counts the periods that have begun; there is always one.
+/// Counts the periods that have begun; at least one.
 fn periods(held_for: Duration, reservation: Reservation) -> u64 {
     held_for.as_nanos().div_ceil(reservation.period().as_nanos()).max(1)
 }
 
-/// Keys are never renamed, only added; all about a reservation is null for an ordinary program.
+/// Keys are never renamed, only added. All keys of the reservation are null for an ordinary
+/// program.
 impl Serialize for Ran {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { name, command, used } = self;

@@ -1,8 +1,8 @@
-//! A program's datagrams to one destination through a channel of the broker's.
+//! Sends a program's datagrams to one destination through a channel of the broker.
 //!
-//! The program itself asks for it, with its first datagram and by way of a library that is loaded before
-//! the C library: so the channel is its own, and ends with it. Here it is found out whether that could
-//! be, before anything is started.
+//! The program itself requests the channel with its first datagram, by a library that is loaded
+//! before the C library. So the channel belongs to the program and ends with it. This module finds
+//! out whether the request could be granted, before anything is started.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,17 +18,18 @@ use super::Program;
 use super::error::NotStarted;
 use crate::Failure;
 
-/// The library that takes a program's datagrams.
+/// The library that intercepts a program's datagrams.
 const LIBRARY: &str = "libpunctual_udp.so";
 
-/// The places where it is, from our own program: as cargo builds it, and as it is installed.
+/// The folders of the library, relative to our own program: as cargo builds it, and as it is
+/// installed.
 const PLACES: [&str; 2] = ["", "../lib"];
 
 /// The environment of a program with a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Environment(pub(super) [(&'static str, OsString); 3]);
 
-/// A channel that was granted, and is to be given back before the program asks for it.
+/// A channel that was granted on trial. It is released before the program requests it.
 pub(super) struct Trial(Broker, GrantedChannel);
 
 impl Trial {
@@ -38,8 +39,8 @@ impl Trial {
     }
 }
 
-/// Finds out what a program must be given for its channel, and opens the channel on trial where it is known where it
-/// leads.
+/// Prepares the environment that a program needs for its channel. If the destination is known, it
+/// also opens the channel on trial.
 pub(super) fn prepare(
     program: &Program,
     asked: &Compact,
@@ -53,15 +54,16 @@ pub(super) fn prepare(
     let library = library()?;
     let destination = destination(asked)?;
     let own = program.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
-    // What else it has loaded first; unless its own environment says, by ours.
+    // Other preloaded libraries come first: those of the program's environment, or else those of
+    // ours.
     let preload = own.map(|(_, value)| value.clone()).or_else(|| env::var_os("LD_PRELOAD"));
     let trial = on_trial(asked, destination, broker, &program.program.to_string_lossy())?;
     Ok((environment(asked, destination, broker, &library, preload), trial))
 }
 
-/// Returns the channel of a command, as it would be typed; none if it has none.
+/// Returns the channel of a command in its textual form, if it has one.
 pub(super) fn of_command(command: &model::Command, contract: &Contract) -> Option<Compact> {
-    // In range, with a way to somewhere, by the contract's validation.
+    // The contract's validation ensures that the index is in range and that the channel has a path.
     let channel = contract.channels.get(command.channel()?)?;
     let route = contract.routes.iter().find(|route| route.channel == channel.name())?;
     Some(Compact {
@@ -94,7 +96,8 @@ fn environment(
     ])
 }
 
-/// Finds the library, by a path that LD_PRELOAD can say: spaces and colons end one there (ld.so(8)).
+/// Finds the library at a path that LD_PRELOAD can hold: spaces and colons end a path there
+/// (ld.so(8)).
 fn library() -> Result<PathBuf, NotStarted> {
     let this = env::current_exe()
         .map_err(|why| Failure::CannotHere(format!("cannot find out where {LIBRARY} is: {why}")))?;
@@ -117,7 +120,7 @@ fn library() -> Result<PathBuf, NotStarted> {
     Ok(found)
 }
 
-/// Looks up where to, once for all processes of the program.
+/// Resolves the destination once, for all processes of the program.
 fn destination(asked: &Compact) -> Result<Option<SocketAddr>, NotStarted> {
     let Some(to) = &asked.destination else { return Ok(None) };
     let to = to.to_string();
@@ -135,7 +138,7 @@ fn cannot(why: &dyn std::fmt::Display) -> NotStarted {
     Failure::CannotHere(format!("the broker: {why}")).into()
 }
 
-/// Asks for the channel: the program asks again, when this was given back.
+/// Requests the channel. The program requests it again after this one was released.
 fn on_trial(
     asked: &Compact,
     destination: Option<SocketAddr>,
@@ -149,9 +152,9 @@ fn on_trial(
             &"it carries no channels; give its configuration a [channels] (docs/channels.md)",
         ));
     }
-    // Where to is not known before the program sends, and then it is too late to say no.
+    // The destination is unknown until the program sends, and then it is too late to refuse.
     let Some(to) = destination else { return Ok(None) };
-    // As the library names it: short, and of characters that a name may have.
+    // The name is the one that the library uses: short, and of characters that a name may have.
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
     let want = WantedChannel::of_line(name, asked, to);
@@ -179,7 +182,7 @@ mod tests {
         let [preload, line, broker] = at(None);
         assert_eq!(preload.1, *library);
         assert_eq!(broker, ("PUNCTUAL_BROKER", "/run/b.sock".into()));
-        // As the library reads it, with the address in place of the name.
+        // This is how the library reads it, with the address in place of the name.
         let read: Compact = line.1.to_string_lossy().parse().expect("good");
         assert_eq!(read.destination.map(|to| to.to_string()), Some(to.to_string()));
         assert_eq!((read.traffic, read.delay_bound), (asked.traffic, asked.delay_bound));

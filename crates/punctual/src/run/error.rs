@@ -1,4 +1,4 @@
-//! Why programs were not started, or not waited for.
+//! The errors of starting programs and of waiting for them.
 
 use std::io::{self, ErrorKind};
 
@@ -13,18 +13,18 @@ use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
 use super::plan::quoted;
 use crate::Failure;
 
-/// Why programs were not run to their ends.
+/// The error of preparing or running programs.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The contract starts nothing.
+    /// The contract has no command.
     #[error("the contract names no program to start; add a [[command]] (docs/contract.md)")]
     NoCommand,
-    /// A command was asked for that the contract does not have.
+    /// A command was named that the contract does not have.
     #[error("there is no command \"{name}\"; there is {}", quoted(known))]
     UnknownCommand {
-        /// The name that was asked for.
+        /// The name.
         name: String,
-        /// The names that the contract has.
+        /// The names of the contract's commands.
         known: Vec<String>,
     },
     /// The contract does not fit this host.
@@ -33,14 +33,14 @@ pub enum Error {
     /// A program was not started.
     #[error("{}{why}{}", before(command.as_deref()), after(*others_ended))]
     NotStarted {
-        /// Its name; none if it has none.
+        /// The name of the program, if it has one.
         command: Option<String>,
-        /// Why not.
+        /// The reason.
         why: NotStarted,
-        /// How many of the others ran already. They were ended.
+        /// The number of other programs that ran already. They were ended.
         others_ended: usize,
     },
-    /// Something else cannot be done here.
+    /// Another operation failed on this host.
     #[error("{0}")]
     Failure(#[from] Failure),
 }
@@ -63,7 +63,7 @@ impl From<NotStarted> for Error {
 }
 
 impl From<Error> for Failure {
-    /// Keeps the sentence. A program that cannot be executed counts as bad input.
+    /// Keeps the message. A program that cannot be executed counts as bad input.
     fn from(error: Error) -> Self {
         let text = error.to_string();
         match error {
@@ -80,24 +80,24 @@ impl From<Error> for Failure {
     }
 }
 
-/// Why a program was not started.
+/// The reason that a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStarted {
-    /// It is refused, asked for in a way that nothing could serve, or not possible on this host.
+    /// The request is refused, contradicts itself, or is not possible on this host.
     #[error("{0}")]
     Failure(#[from] Failure),
     /// The program itself cannot be executed.
     #[error("cannot run \"{program}\": {error}")]
     Program {
-        /// The program as it was written.
+        /// The program as the user wrote it.
         program: String,
-        /// What execve(2) said.
+        /// The error of execve(2).
         error: io::Error,
     },
 }
 
 impl NotStarted {
-    /// Tells what the kernel said to a reservation.
+    /// Converts the kernel's answer to a reservation.
     pub(super) fn by_kernel(error: SpawnError, asked: Reservation, program: String) -> Self {
         match error {
             SpawnError::Program(error) => Self::Program { program, error },
@@ -110,12 +110,12 @@ impl NotStarted {
             SpawnError::Reservation(refused @ (SchedError::CannotFork | SchedError::Failed(_))) => {
                 Failure::cannot_here(refused).into()
             }
-            // A limit of the kernel: no host's state would make this reservation acceptable.
+            // This is a limit of the kernel: no other load on the host would make it acceptable.
             SpawnError::Reservation(refused) => Failure::bad_input(refused).into(),
         }
     }
 
-    /// Tells what the broker said: it names the test, the numbers, and what it would grant.
+    /// Converts the broker's answer, which names the test, the numbers and a counter-offer.
     pub(super) fn by_broker(error: punctual_client::SpawnError, program: String) -> Self {
         match error {
             punctual_client::SpawnError::Program(error) => Self::Program { program, error },
@@ -128,7 +128,7 @@ impl NotStarted {
         }
     }
 
-    /// Tells why no timetable holds it.
+    /// Converts the refusal of a timetable.
     pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
         match refused {
             Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
@@ -144,7 +144,7 @@ impl NotStarted {
     }
 }
 
-/// Returns whether execve(2) alone, of all that `spawn` does, gives this error.
+/// Returns whether this error of `spawn` can only come from execve(2).
 fn is_about_program(error: &io::Error) -> bool {
     // ENOEXEC and ELIBBAD have no kind of their own.
     let by_number = matches!(error.raw_os_error(), Some(8 | 80));
@@ -161,7 +161,7 @@ fn is_about_program(error: &io::Error) -> bool {
         )
 }
 
-/// Says what the kernel would take now.
+/// Says which reservation the kernel would accept now.
 fn counter_offer(asked: Reservation) -> String {
     let left = host::bandwidth_left().map_or_else(
         |_| "what is left cannot be measured".to_owned(),

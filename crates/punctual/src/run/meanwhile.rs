@@ -1,4 +1,5 @@
-//! What goes on beside the programs: the broker is listened to, CPUs are kept from halting, the trace is written.
+//! The work beside running programs: receives the broker's events, keeps CPUs from halting, and
+//! writes the trace.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,8 +19,8 @@ use super::{GrantNews, Notice, Observer};
 use crate::Failure;
 use crate::trace::{Beside, RecordError, Recorder};
 
-/// Before a broker that is gone is looked for again, and how long its answer is waited for: both well
-/// within the grace that a broker gives (5 s unless configured).
+/// The interval between attempts to find a broker that is gone, and the longest wait for its
+/// answer. Both are well within the grace period that a broker gives (5 s unless configured).
 const AGAIN: Duration = Duration::from_secs(1);
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
 
@@ -28,7 +29,7 @@ pub(super) struct Told {
     /// The program's name, if it has one.
     name: Option<String>,
     path: PathBuf,
-    /// None while the broker is gone.
+    /// `None` while the broker is gone.
     broker: Option<Broker>,
     look_again: Instant,
     granted: Granted,
@@ -37,7 +38,8 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Takes apart what the broker at `path` gave: the program, and what is said of it from here on.
+    /// Splits the answer of the broker at `path` into the program and the connection for events of
+    /// its grant.
     pub(super) fn of(
         spawned: Spawned,
         name: Option<&str>,
@@ -50,12 +52,13 @@ impl Told {
         (child, Self { name, path, broker, look_again, granted, reservation, revoked })
     }
 
-    /// Returns when the reservation was taken back, and why, if it was.
+    /// Returns the time and the reason of the revocation, if there was one.
     pub(super) fn revoked(&self) -> Option<&(Instant, String)> {
         self.revoked.as_ref()
     }
 
-    /// Passes on what has come. Looks for a broker that is gone, and goes on with its successor.
+    /// Passes on the events that have arrived. If the broker is gone, it looks for its successor
+    /// and goes on with that.
     pub(super) fn hear(&mut self, observer: &mut Observer<'_>) {
         if self.revoked.is_some() {
             return;
@@ -86,7 +89,8 @@ impl Told {
         }
     }
 
-    /// Asks the successor of a broker that is gone: the grant is over if it answers and does not know it.
+    /// Asks the successor of a broker that is gone. The grant is over if the successor answers and
+    /// does not know it.
     fn find_again(&mut self) -> Option<Said> {
         self.look_again = clock::now() + AGAIN;
         let mut broker = Broker::connect_within(&self.path, PATIENCE).ok()?;
@@ -101,12 +105,12 @@ impl Told {
     }
 }
 
-/// CPUs that are kept from halting; none if that is not asked for.
+/// CPUs that are kept from halting; `None` if that was not requested.
 pub(super) struct KeptAwake(Option<Awake>);
 
 impl KeptAwake {
-    /// Begins with all CPUs that this process may use, because it is not known yet which the programs are held on.
-    /// Before anything is started, so that a refusal leaves nothing behind.
+    /// Begins with all CPUs that this process may use, because the CPUs of the programs are not
+    /// known yet. It comes before any start, so that a refusal leaves nothing behind.
     pub(super) fn start(asked: bool) -> Result<Self, Failure> {
         let start = || Awake::start(&thread::affinity());
         asked.then(start).transpose().map(Self).map_err(|why| {
@@ -116,7 +120,7 @@ impl KeptAwake {
         })
     }
 
-    /// Lets the others halt again, and tells which do not.
+    /// Lets the other CPUs halt again, and notifies the observer of those that do not halt.
     pub(super) fn keep_for(
         &mut self,
         on: impl IntoIterator<Item = Option<usize>>,
@@ -130,28 +134,28 @@ impl KeptAwake {
         observer(&Notice::Awake { cpus: &awake.cpus(), gives_way: awake.gives_way_to_all() });
     }
 
-    /// Lets all halt. Returns which did not.
+    /// Lets all CPUs halt again. Returns those that were kept from halting.
     pub(super) fn end(self) -> Vec<usize> {
         self.0.map_or_else(Vec::new, |awake| awake.cpus())
     }
 }
 
-/// Returns the CPUs that programs are on, which run on one CPU each; none: all. The threads that carry a channel
-/// are the broker's, on whichever CPU the kernel puts them.
+/// Returns the CPUs of programs that run on one CPU each; `None` if all CPUs are needed. The
+/// threads that carry a channel belong to the broker, and the kernel may put them on any CPU.
 fn needed(on: impl IntoIterator<Item = Option<usize>>, has_channel: bool) -> Option<Vec<usize>> {
     if has_channel { None } else { on.into_iter().collect() }
 }
 
-/// The trace of programs that run: the slots that their timetables give them, if they are written anywhere.
+/// The trace of running programs: the slots of their timetables, if a trace is written.
 pub(super) struct Traced {
     file: Beside,
     timetables: Vec<Reservations>,
-    /// Subjects of the file so far.
+    /// The number of subjects in the file so far.
     subjects: u32,
-    /// The subject of each reservation whose slots are known, by its number there, and since when its program
-    /// could use it.
+    /// For each reservation whose slots are known, by its number: its subject, and the time from
+    /// which its program could use it.
     numbers: BTreeMap<u32, (u32, Instant)>,
-    /// Whether the slots of every program that is held are known.
+    /// Whether the slots of every held program are known.
     is_complete: bool,
 }
 
@@ -162,12 +166,13 @@ impl Traced {
         Self { file, timetables, subjects: 0, numbers, is_complete: true }
     }
 
-    /// Returns whether there is anything to do while programs run.
+    /// Returns whether a trace is being written.
     pub(super) fn is_on(&self) -> bool {
         self.file.is_on()
     }
 
-    /// Names a program that was started. Where the kernel holds it, its slots are not known.
+    /// Adds a program that was started to the trace. If the kernel holds it, its slots are not
+    /// known.
     pub(super) fn started(&mut self, name: &str, running: &Running, observer: &mut Observer<'_>) {
         let Some(terms) = &running.terms else { return };
         let period = Some(terms.reservation.period());
@@ -189,7 +194,8 @@ impl Traced {
         tell(self.file.write(|recorder| recorder.subject(number, &subject)), observer);
     }
 
-    /// Takes the events of these timetables from here on, and tells if something will be missing.
+    /// Takes the events of these timetables from now on, and notifies the observer if something
+    /// will be missing.
     pub(super) fn follow(&mut self, timetables: Vec<Reservations>, observer: &mut Observer<'_>) {
         self.timetables = timetables;
         if self.is_on() && !self.is_complete {
@@ -197,7 +203,7 @@ impl Traced {
         }
     }
 
-    /// Writes what happened since the last call.
+    /// Writes the events since the last call.
     pub(super) fn turn(&mut self, observer: &mut Observer<'_>) {
         if !self.is_on() {
             return;
@@ -218,7 +224,7 @@ impl Traced {
         tell(self.file.events(&events, lost), observer);
     }
 
-    /// Ends the file: all programs have ended.
+    /// Ends the file, after all programs have ended.
     pub(super) fn end(mut self, observer: &mut Observer<'_>) {
         self.turn(observer);
         if let Err(failure) = self.file.end() {

@@ -1,4 +1,4 @@
-//! The CPUs that programs are held on, each with its timetable once somebody needs it.
+//! The CPUs that programs are held on, each with a timetable once one is needed.
 
 use std::process::{Child, Command};
 
@@ -20,13 +20,15 @@ pub(super) struct Places {
     facts: Option<Facts>,
     /// One for each CPU, so that each program can be sent to its own.
     by_cpu: Vec<(usize, Reservations)>,
-    /// From the first timetable on, if this process may: a dispatcher that waits for a page is late.
+    /// Memory is locked from the first timetable on, if this process may do so: a dispatcher that
+    /// waits for a page is late.
     locked: Option<Locked>,
 }
 
 impl Places {
-    /// Begins with the CPUs that this process may use, from the last to the first, and with slots as much longer
-    /// as was measured on this host. Of what happens `event_room` events a CPU are kept for a trace.
+    /// Begins with the CPUs that this process may use, from the last to the first. Slots are
+    /// extended by the costs measured on this host. `event_room` events of each CPU are kept for a
+    /// trace.
     pub(super) fn new(event_room: usize, observer: &mut Observer<'_>) -> Self {
         let settings = Settings::default().with_event_room(event_room);
         let (measured, notes) = host::measured_here();
@@ -38,13 +40,14 @@ impl Places {
         Self { settings, facts: None, by_cpu: Vec::new(), locked: None }
     }
 
-    /// Returns what this host can do, found out once.
+    /// Returns the abilities of this host, which are probed once.
     pub(super) fn facts(&mut self) -> &Facts {
         self.facts.get_or_insert_with(|| Facts::probe(&self.settings))
     }
 
-    /// Finds the CPU of each of these, which begin together: on the one that it is bound to, or on one of the first
-    /// `cpus` that this process may use. Those that are `taken` by the timetable of another process are not used.
+    /// Finds a CPU for each of these reservations, which begin together: the one that it is bound
+    /// to, or one of the first `cpus` that this process may use. CPUs that are `taken` by the
+    /// timetable of another process are not used.
     pub(super) fn plan(
         &self,
         wanted: &[Wanted],
@@ -64,7 +67,8 @@ impl Places {
             .map_err(|NotPlaced { cpu, refusal }| Refused::DoesNotFit { cpu: cpu.into(), refusal })
     }
 
-    /// Makes room for all of these, which begin together, by position; or for none of them.
+    /// Makes room for all of these reservations, which begin together, or for none. The rooms are
+    /// in the same order.
     pub(super) fn make_room(
         &mut self,
         wanted: &[Wanted],
@@ -99,7 +103,7 @@ impl Places {
         Ok(rooms.into_iter().map(|(_, room)| room).collect())
     }
 
-    /// Starts what `make` makes where room was made for it.
+    /// Starts the program that `make` makes in the room that was made for it.
     pub(super) fn spawn_in(
         &mut self,
         room: Room,
@@ -115,11 +119,12 @@ impl Places {
             Some(at) => at,
             None => {
                 let settings = Settings { cpus: vec![cpu], ..self.settings.clone() };
-                // The guard is forked first: it needs none of our memory locked.
+                // The guard is forked first: none of our memory needs to be locked in it.
                 let facts = self.facts().clone();
                 self.by_cpu.push((cpu, Reservations::on(facts, settings)?));
                 if self.locked.is_none() {
-                    // Without it the timetable is followed all the same (docs/CAVEATS.md).
+                    // Without locked memory the timetable is followed all the same
+                    // (docs/CAVEATS.md).
                     self.locked = memory::lock_all().ok();
                 }
                 self.by_cpu.len() - 1
@@ -128,12 +133,12 @@ impl Places {
         Ok(&self.by_cpu[at].1)
     }
 
-    /// Returns the timetables that are followed.
+    /// Returns the timetables in use.
     pub(super) fn timetables(&self) -> Vec<Reservations> {
         self.by_cpu.iter().map(|(_, on)| on.clone()).collect()
     }
 
-    /// Gives a CPU on which nothing is held back to all: its dispatcher ends.
+    /// Releases a CPU on which nothing is held any more: its dispatcher ends.
     fn leave(&mut self, cpu: usize) {
         self.by_cpu.retain(|(at, on)| *at != cpu || on.taken().iter().any(|(_, ppm)| *ppm > 0));
     }

@@ -1,4 +1,4 @@
-//! The programs of a contract, and how programs would be started.
+//! Makes programs of the commands of a contract, and plans their start.
 
 use punctual_channel::client::compact::Compact;
 use punctual_model::{self as model, Contract};
@@ -7,28 +7,28 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use super::start::Terms;
 use super::{Error, Program, Reserve, channel};
 
-/// How programs would be started: nothing was.
+/// The plan of a start. Nothing has been started.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Plan {
-    /// Always true: what is refused has no plan.
+    /// Always true: a contract that is refused has no plan.
     pub admitted: bool,
     /// Each program, in the order of the contract.
     pub commands: Vec<Planned>,
-    /// Says which entries of the contract were counted in admission and are held by no program here; none if
-    /// there are none.
+    /// Names the entries of the contract that were counted in admission and that no program holds
+    /// here, if there are any.
     pub only_admitted: Option<String>,
 }
 
-/// How one program would be started.
+/// The plan for one program.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Its name; none if it has none.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// What would hold it; none: it is an ordinary program.
+    /// The terms that would hold it; `None` for an ordinary program.
     pub terms: Option<Terms>,
-    /// The channel of its datagrams; none if it has none.
+    /// The channel of its datagrams, if it has one.
     pub channel: Option<Compact>,
 }
 
@@ -44,7 +44,7 @@ impl Serialize for Planned {
     }
 }
 
-/// Writes what holds a program; all is null for an ordinary one.
+/// Writes the terms that hold a program; all keys are null for an ordinary one.
 pub(super) fn serialize_terms<S: SerializeStruct>(
     row: &mut S,
     terms: Option<&Terms>,
@@ -61,7 +61,8 @@ pub(super) fn serialize_terms<S: SerializeStruct>(
     row.serialize_field("cpu", &terms.and_then(|terms| terms.cpu))
 }
 
-/// Returns the commands of a contract that `only` names, or all if it names none, in the order of the contract.
+/// Returns the commands of a contract that `only` names, or all if it is empty, in the order of the
+/// contract.
 pub(super) fn commands<'a>(
     contract: &'a Contract,
     only: &[String],
@@ -83,7 +84,7 @@ pub(super) fn commands<'a>(
 /// Makes a program of a command of the contract.
 pub(super) fn program(command: &model::Command, contract: &Contract) -> Program {
     let reserve = command.held().map(|holding| Reserve {
-        // In range by the contract's validation.
+        // The contract's validation ensures that the index is in range.
         reservation: contract.reservations[holding.reservation].reservation,
         enforcement: Some(holding.enforcement),
         backend: holding.backend,
@@ -100,7 +101,8 @@ pub(super) fn program(command: &model::Command, contract: &Contract) -> Program 
     }
 }
 
-/// Says which entries admission counted and none of the `commands` holds or runs; none if there are none.
+/// Names the entries that admission counted and that none of the `commands` holds or runs; `None`
+/// if there are none.
 pub(super) fn only_admitted(contract: &Contract, commands: &[&model::Command]) -> Option<String> {
     let held = commands.iter().filter_map(|command| command.held());
     let held: Vec<usize> = held.map(|holding| holding.reservation).collect();

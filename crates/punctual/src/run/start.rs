@@ -1,4 +1,4 @@
-//! One program, from what is asked to a running process.
+//! Takes one program from its request to a running process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -20,65 +20,66 @@ use super::meanwhile::Told;
 use super::places::Places;
 use crate::Failure;
 
-/// What a program runs under.
+/// The terms under which a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// How much, how often.
+    /// The budget and the period.
     pub reservation: Reservation,
     /// Whether it may run outside its budget.
     pub enforcement: Enforcement,
-    /// What executes the reservation, and why that does.
+    /// The back end that executes the reservation, and the reason for choosing it.
     pub choice: Choice,
-    /// The one CPU it runs on; none: any.
+    /// The one CPU it runs on; `None` for any.
     pub cpu: Option<usize>,
-    /// The broker that grants it; none: this process takes it by its own right.
+    /// The broker that grants it; `None` if this process takes it by its own privilege.
     pub broker: Option<Through>,
 }
 
 impl Terms {
-    /// Returns what a timetable is asked for, if one is to hold it.
+    /// Returns the request to a timetable, if one is to hold the program.
     pub(super) fn wanted(&self) -> Option<Wanted> {
-        // A CPU that is none is refused by its number.
+        // A CPU number that does not exist is refused later.
         let cpu = self.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
         (self.choice.backend == Backend::Timetable).then_some((self.reservation, cpu))
     }
 }
 
-/// The broker through which a program has its reservation.
+/// The broker that grants a program's reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Through {
-    /// Where the broker listens.
+    /// The socket of the broker.
     pub path: PathBuf,
-    /// The grant; none before the program was started.
+    /// The grant; `None` before the program was started.
     pub grant: Option<GrantId>,
 }
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Running {
     pub(super) child: Child,
-    /// None: it is an ordinary program.
+    /// `None` for an ordinary program.
     pub(super) terms: Option<Terms>,
-    /// Only with a timetable.
+    /// Present only with a timetable.
     pub(super) held: Option<Held>,
-    /// Only with a grant of the broker.
+    /// Present only with a grant of the broker.
     pub(super) told: Option<Told>,
-    /// When it was started.
+    /// The time of its start.
     pub(super) started: Instant,
-    /// Since when its reservation counts.
+    /// The time from which its reservation counts.
     pub(super) since: Instant,
 }
 
 impl Running {
-    /// Returns the one CPU it runs on; none: any.
+    /// Returns the one CPU it runs on; `None` for any.
     pub(super) fn cpu(&self) -> Option<usize> {
         self.terms.as_ref().and_then(|terms| terms.cpu)
     }
 }
 
-/// What the kernel's reservation does not hold.
+/// The limit of the kernel's reservation, for messages.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
-/// Chooses the back end and the terms. Without privilege the broker at `broker` is to grant it.
+/// Chooses the back end and the terms. If this process has no privilege, the broker at `broker` is
+/// to grant the reservation.
 pub(super) fn terms(
     asked: Reserve,
     places: &mut Places,
@@ -145,7 +146,7 @@ pub(super) fn terms(
     }
 }
 
-/// Returns whether nothing was asked for that SCHED_DEADLINE could not do for the first thread.
+/// Returns whether SCHED_DEADLINE for the first thread alone meets the whole request.
 fn first_thread_will_do(asked: Reserve) -> bool {
     let Reserve { reservation, enforcement, backend, cpu } = asked;
     let fits = KernelLimits::read().check(reservation).is_ok();
@@ -164,7 +165,7 @@ fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -
     Terms { reservation, enforcement, choice: Choice { backend, because }, cpu: None, broker }
 }
 
-/// Returns why this process may not use SCHED_DEADLINE, if the reason is one that the broker is there for.
+/// Returns why this process may not use SCHED_DEADLINE, if the broker can help.
 fn missing_privilege() -> Option<SchedError> {
     let reservation: Reservation = "1ms/100ms".parse().ok()?;
     let tried = sched::try_out(Class::Deadline { reservation, reset_on_fork: true });
@@ -174,7 +175,8 @@ fn missing_privilege() -> Option<SchedError> {
     tried.err().filter(privilege)
 }
 
-/// Finds the broker at `path`, if one answers there; else says what is missing (`refused`), and both ways to get it.
+/// Finds the broker at `path`, if one answers there. Otherwise the error tells what is missing
+/// (`refused`), and both ways to get it.
 fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
     let Some(path) = path else {
         return Err(Failure::CannotHere(format!(
@@ -191,8 +193,9 @@ fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
     }
 }
 
-/// Starts what `make` makes, which people call `name`. It is under its reservation before it executes the program: in
-/// the `room` that was made for it where a timetable holds it ([`Terms::wanted`]).
+/// Starts the command that `make` makes. It is under its reservation before it executes the
+/// program: if a timetable holds it ([`Terms::wanted`]), in the `room` that was made for it. `name`
+/// is its name in messages.
 pub(super) fn start(
     name: Option<&str>,
     make: &dyn Fn() -> Command,
@@ -238,7 +241,7 @@ pub(super) fn start(
         (Backend::Kernel, None) => {
             let child = process::spawn_reserved(&mut command, reservation)
                 .map_err(|error| NotStarted::by_kernel(error, reservation, program()))?;
-            // The program runs from here: `spawn` returns when it has replaced our child.
+            // The program runs from here: `spawn` returns when the child has executed it.
             let started = clock::now();
             let (held, told) = (None, None);
             Ok(Running { child, terms: Some(terms), held, told, started, since: started })
@@ -250,7 +253,7 @@ pub(super) fn start(
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;
             terms.cpu = Some(held.cpu());
             let started = clock::now();
-            // What was promised before the program ran, nobody could use.
+            // The program could not use any time that was reserved before it ran.
             let since = held.since().max(started);
             let (held, told) = (Some(held), None);
             Ok(Running { child, terms: Some(terms), held, told, started, since })

@@ -1,4 +1,4 @@
-//! While programs run: their ends, and the signals that are passed on to them.
+//! Waits for the ends of running programs, and passes signals on to them.
 
 use std::io;
 
@@ -11,20 +11,21 @@ use super::meanwhile::Traced;
 use super::start::Running;
 use super::{Notice, Observer};
 
-/// So long programs may take to stop before we stop too, as the terminal waits for us.
+/// The time that programs may take to stop before we stop too, because the terminal waits for us.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// The broker is listened to so often, where it granted something, and a trace written.
+/// The interval at which the broker's events are received, if it granted something, and a trace is
+/// written.
 const LISTENING: Duration = Duration::from_millis(250);
 
-/// So long programs that were asked to end may take.
+/// The time that programs may take to end after they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// So long killed programs may take, and what they leave behind.
+/// The time that killed programs, and the processes that they leave behind, may take to end.
 const DYING: Duration = Duration::from_secs(5);
 
-/// Waits for the ends of all and passes signals on. Each loses its reservation with its first
-/// process. Returns them in the order in which they came.
+/// Waits for the ends of all programs and passes signals on. Each program loses its reservation
+/// with its first process. Returns the results in the order of the programs.
 pub(super) fn until_all_have_ended(
     running: Vec<Running>,
     signals: &Blocked,
@@ -38,7 +39,7 @@ pub(super) fn until_all_have_ended(
             if let Some(running) = of.as_mut()
                 && let Some(ended) = process::poll(&running.child)?
             {
-                // What came before the end.
+                // Events that came before the end.
                 running.told.iter_mut().for_each(|told| told.hear(observer));
                 *end = Some(Used::of(running, ended));
                 *of = None;
@@ -54,7 +55,7 @@ pub(super) fn until_all_have_ended(
     }
 }
 
-/// Waits for the next signal, and meanwhile listens to the broker and writes the trace.
+/// Waits for the next signal, and meanwhile receives the broker's events and writes the trace.
 fn next(
     live: &mut [Option<Running>],
     signals: &Blocked,
@@ -84,14 +85,15 @@ fn pass_on(
     observer: &mut Observer<'_>,
 ) -> io::Result<()> {
     match caught {
-        // What the terminal sends, it has sent to the programs as well.
+        // The terminal has sent its signals to the programs as well.
         Caught::Child | Caught::Sent { from_terminal: true, .. } | Caught::Stop { .. } => Ok(()),
         Caught::Sent { signal, .. } => send(live, signal, observer),
     }
 }
 
-/// Sends a signal to each program. It cannot miss: each child is ours until `poll` has reaped it. A program that has
-/// become another user's (set-user-id) may not be told anything; it goes on, and so do we.
+/// Sends a signal to each program. It cannot reach another process: each child is ours until `poll`
+/// has reaped it. A program that runs as another user (set-user-id) cannot be signalled; the run
+/// goes on regardless.
 fn send(live: &[Option<Running>], signal: Signal, observer: &mut Observer<'_>) -> io::Result<()> {
     live.iter().flatten().try_for_each(|running| match process::send(&running.child, signal) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -103,8 +105,8 @@ fn send(live: &[Option<Running>], signal: Signal, observer: &mut Observer<'_>) -
     })
 }
 
-/// Does job control: the programs stop first, then we do; and go on when we are told to. While we are
-/// stopped no timetable is followed.
+/// Does job control: the programs stop first, then this process, until SIGCONT. No timetable is
+/// followed while this process is stopped.
 fn pause(
     live: &[Option<Running>],
     signals: &Blocked,
@@ -132,11 +134,12 @@ fn pause(
             Some(other) => pass_on(live, other, observer)?,
         }
     }
-    // SIGCONT ends this, and waits to be passed on.
+    // SIGCONT ends this, and stays pending until it is passed on.
     signals.stop().map_err(io::Error::other)
 }
 
-/// Ends programs whose companion could not be started, with all they made: asks, waits, kills.
+/// Ends programs after another one could not be started, with all their processes: asks, waits,
+/// kills.
 pub(super) fn end(
     running: Vec<Running>,
     signals: &Blocked,
@@ -144,7 +147,7 @@ pub(super) fn end(
 ) -> io::Result<()> {
     let mut live: Vec<Option<Running>> = running.into_iter().map(Some).collect();
     send(&live, Signal::TERM, observer)?;
-    // A program that was stopped would not hear it.
+    // A stopped program would not receive SIGTERM.
     send(&live, Signal::CONT, observer)?;
     let until = clock::now() + GRACE;
     while reap(&mut live)? > 0 {
@@ -160,7 +163,8 @@ pub(super) fn end(
     Ok(())
 }
 
-/// Kills what those that have ended left behind. Returns how many have not.
+/// Kills the processes that ended programs left behind. Returns the number of programs that have
+/// not ended.
 fn reap(live: &mut [Option<Running>]) -> io::Result<usize> {
     for of in live.iter_mut() {
         if let Some(running) = of.as_ref()
@@ -172,7 +176,7 @@ fn reap(live: &mut [Option<Running>]) -> io::Result<usize> {
                 && clock::now() < until
             {
                 for pid in held.processes() {
-                    // One that has ended meanwhile needs none.
+                    // A process that has ended meanwhile needs no signal.
                     let _ = process::send_to(pid, Signal::KILL);
                 }
                 clock::sleep(Duration::from_millis(1));

@@ -8,31 +8,33 @@ use serde::Serialize;
 /// The conditions of a run. By default it lasts ten seconds and has no faults.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When jobs are released; none: periodic, or sporadic if there is a seed.
+    /// The pattern of releases; `None`: periodic, or sporadic if there is a seed.
     pub arrivals: Option<Pattern>,
-    /// How long jobs run; none: their wcet, or drawn for sporadic arrivals.
+    /// The execution times of jobs; `None`: their wcet, or drawn for sporadic arrivals.
     pub exec_times: Option<ExecTimes>,
-    /// The seed of all draws; the same one gives the same run.
+    /// The seed of all draws. The same seed gives the same run.
     pub seed: Option<u64>,
-    /// Nothing is released after so much virtual time.
+    /// The virtual time after which nothing is released.
     pub until: Duration,
-    /// What switches cost; none: what the host profile says of them.
+    /// The costs of switches; `None`: those of the host profile.
     pub overheads: Option<Overheads>,
-    /// Jobs that run for longer than they may.
+    /// A fault: some jobs run for longer than they may.
     pub overrun: Option<Overrun>,
-    /// Under `edf-vd` one of so many jobs of high criticality needs its `wcet_high`; none: no job does.
+    /// Under `edf-vd`, one of this many jobs of high criticality needs its `wcet_high`; `None`: no
+    /// job does.
     pub high_jobs: Option<u32>,
-    /// Releases that follow too soon.
+    /// A fault: some releases follow too soon.
     pub extra_releases: Option<ExtraReleases>,
-    /// Releases that become known too late.
+    /// A fault: some releases become known too late.
     pub late_timers: Option<LateTimers>,
-    /// Channels and streams whose senders break their word.
+    /// A fault: senders of channels and streams exceed their declared traffic.
     pub flood: Vec<Flood>,
-    /// What a hypervisor takes of each CPU.
+    /// The processor time that a hypervisor takes of each CPU.
     pub stolen: Option<Reservation>,
-    /// Tasks and reservations that are not there from the beginning: each asks to be admitted then.
+    /// Tasks and reservations that are absent at the beginning. Each requests admission when it
+    /// joins.
     pub join: Vec<When>,
-    /// Tasks and reservations that are not there to the end: from then on they are released no more.
+    /// Tasks and reservations that leave before the end. They are released no more from then on.
     pub leave: Vec<When>,
 }
 
@@ -56,52 +58,53 @@ impl Default for Options {
     }
 }
 
-/// When an entry joins or leaves.
+/// The time at which an entry joins or leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct When {
-    /// The task or the reservation.
+    /// The name of the task or the reservation.
     pub name: String,
-    /// After so much virtual time.
+    /// The virtual time.
     pub at: Duration,
 }
 
-/// When jobs are released, within the contract.
+/// A pattern of releases within the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Together at the critical instant, then as densely as allowed; channels one message at a time.
+    /// All at the critical instant, then as densely as allowed. Channels send one message at a
+    /// time.
     Periodic,
-    /// Anyhow: gaps and jitter are drawn.
+    /// With drawn gaps and jitter.
     Sporadic,
-    /// Piled up by the jitter, then dense, then a drawn pause; channels their whole bursts.
+    /// Piled up by the jitter, then dense, then a drawn pause. Channels send whole bursts.
     Bursty,
-    /// Together, 1 ns after the longest quantum of any task began; channels their whole bursts.
+    /// All at once, 1 ns after the longest quantum of any task began. Channels send whole bursts.
     Adversarial,
 }
 
-/// How long jobs run.
+/// The execution times of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExecTimes {
-    /// For their wcet.
+    /// The wcet.
     Worst,
-    /// For their wcet or less, drawn.
+    /// Drawn, up to the wcet.
     Drawn,
 }
 
-/// What a switch and waking up take.
+/// The costs of switches and wake-ups, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overheads {
-    /// Each time that the CPU goes over to a job.
+    /// The cost of each switch of the CPU to a job.
     pub switch_ns: u64,
-    /// To refill the caches after that.
+    /// The cost of refilling the caches after a switch.
     pub cache_ns: u64,
-    /// For a release that finds the CPU idle.
+    /// The cost of a release that finds the CPU idle.
     pub wake_up_ns: u64,
 }
 
 impl Overheads {
-    /// Returns those that admission charges.
+    /// Returns the overheads that admission charges.
     pub(super) fn of(charge: SwitchCharge, wake_up: Service) -> Self {
         let [switch_ns, cache_ns, wake_up_ns] =
             [charge.switch, charge.cache_refill, wake_up].map(Service::as_nanos);
@@ -117,48 +120,48 @@ impl Overheads {
     }
 }
 
-/// Some jobs run for `percent` of what they would have.
+/// A fault: some jobs run for `percent` of their execution time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Overrun {
-    /// More than 100.
+    /// The percentage; more than 100.
     pub percent: u32,
-    /// One of so many jobs, drawn.
+    /// One of this many jobs is affected, by a draw.
     pub one_in: u32,
 }
 
-/// Some releases are followed by one more.
+/// A fault: some releases are followed by one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExtraReleases {
-    /// One of so many releases, drawn.
+    /// One of this many releases is affected, by a draw.
     pub one_in: u32,
 }
 
-/// Some releases become known too late.
+/// A fault: some releases become known too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LateTimers {
-    /// How much later than the release jitter allows.
+    /// The longest delay beyond the release jitter, in nanoseconds.
     pub most_ns: u64,
-    /// One of so many releases, drawn.
+    /// One of this many releases is affected, by a draw.
     pub one_in: u32,
 }
 
-/// Messages or frames come `times` as densely as they may.
+/// A fault: messages or frames come `times` as densely as they may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Flood {
-    /// The channel or the stream.
+    /// The name of the channel or the stream.
     pub name: String,
-    /// More than one.
+    /// The factor; more than one.
     pub times: u32,
 }
 
 impl Options {
-    /// Returns when jobs are released.
+    /// Returns the pattern of releases.
     pub fn pattern(&self) -> Pattern {
         let default = if self.seed.is_some() { Pattern::Sporadic } else { Pattern::Periodic };
         self.arrivals.unwrap_or(default)
     }
 
-    /// Returns how long jobs run.
+    /// Returns the execution times of jobs.
     pub fn exec_times(&self) -> ExecTimes {
         let default = match self.pattern() {
             Pattern::Sporadic => ExecTimes::Drawn,
@@ -167,7 +170,7 @@ impl Options {
         self.exec_times.unwrap_or(default)
     }
 
-    /// Returns what really comes of the channel or stream `name`, which declares `traffic`.
+    /// Returns the actual traffic of the channel or stream `name`, which declares `traffic`.
     pub(super) fn flooded(&self, name: &str, traffic: LinearBounded) -> LinearBounded {
         let Some(flood) = self.flood.iter().find(|flood| flood.name == name) else {
             return traffic;
@@ -175,17 +178,17 @@ impl Options {
         let spacing = traffic.min_inter_arrival().as_nanos() / u64::from(flood.times.max(1));
         let burst = traffic.max_burst().saturating_mul(flood.times.max(1));
         let spacing = Duration::from_nanos(spacing.max(1));
-        // Neither is zero.
+        // Neither spacing nor burst is zero.
         LinearBounded::new(traffic.min_message(), traffic.max_message(), spacing, burst)
             .unwrap_or(traffic)
     }
 
-    /// Returns the seed of what is drawn.
+    /// Returns the seed of all draws.
     pub(super) fn draws_from(&self) -> u64 {
         self.seed.unwrap_or(0)
     }
 
-    /// Returns the same, if anything is drawn at all.
+    /// Returns the seed if anything is drawn at all.
     pub(super) fn seed_of_draws(&self) -> Option<u64> {
         let drawn = matches!(self.pattern(), Pattern::Sporadic | Pattern::Bursty)
             || self.exec_times() == ExecTimes::Drawn

@@ -1,4 +1,4 @@
-//! What a run amounted to. Field names are part of the interface.
+//! The results of a run. Field names are part of the interface.
 
 use punctual_model::Duration;
 use punctual_trace::TaskSummary;
@@ -15,28 +15,28 @@ use super::receiving::ReceivingOutcome;
 use super::streams::StreamOutcome;
 use crate::host::Stamp;
 
-/// A run.
+/// The results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Whether admission admits the contract on this host.
+    /// Whether the contract is admitted on this host.
     pub admitted: bool,
-    /// When jobs were released.
+    /// The pattern of releases.
     pub arrivals: Pattern,
-    /// How long they ran.
+    /// The execution times of jobs.
     pub exec_times: ExecTimes,
-    /// Null: nothing is drawn.
+    /// The seed; null if nothing is drawn.
     pub seed: Option<u64>,
-    /// Nothing was released after that.
+    /// The time after which nothing was released.
     pub until_ns: u64,
-    /// Null: switching is free.
+    /// The costs of switches; null if switching is free.
     pub overheads: Option<Overheads>,
-    /// One of how many jobs of high criticality needs its wcet_high; null: none does.
+    /// One of this many jobs of high criticality needs its wcet_high; null if none does.
     pub high_jobs_one_in: Option<u32>,
-    /// What was broken.
+    /// The faults of the run.
     pub faults: Faults,
-    /// What became of each task, CPU by CPU.
+    /// The outcomes of tasks, CPU by CPU.
     pub tasks: Vec<Outcomes>,
-    /// And of each reservation.
+    /// The outcomes of reservations.
     pub reservations: Vec<Outcomes>,
     /// The channels that send, the most urgent first.
     pub channels: Vec<ChannelOutcome>,
@@ -46,17 +46,17 @@ pub struct Report {
     /// The streams.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamOutcome>,
-    /// What was to join while the others ran, in that order.
+    /// Entries that were to join during the run, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<Joined>,
-    /// What left.
+    /// Entries that left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Departed>,
-    /// What admission took switches and sending to cost, and where that is from.
+    /// The host profile with the costs that admission charged.
     pub host_profile: Stamp,
 }
 
-/// The faults asked for, null where not, and how often they struck.
+/// The requested faults, null for those not requested, and the number of times that each occurred.
 #[derive(Clone, Debug, Serialize)]
 pub struct Faults {
     /// Jobs that run too long.
@@ -65,51 +65,51 @@ pub struct Faults {
     pub extra_releases: Option<ExtraReleases>,
     /// Releases that become known too late.
     pub late_timers: Option<LateTimers>,
-    /// Senders that break their word.
+    /// Senders that exceed their declared traffic.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub floods: Vec<Flood>,
-    /// What a hypervisor takes.
+    /// The processor time that a hypervisor takes.
     pub stolen: Option<Stolen>,
-    /// How often each struck.
+    /// The number of times that each fault occurred.
     pub struck: Struck,
 }
 
-/// What is stolen, and how often.
+/// Stolen processor time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stolen {
-    /// So long.
+    /// The time stolen in each period.
     pub budget_ns: u64,
-    /// In every so long.
+    /// The period.
     pub period_ns: u64,
 }
 
-/// What became of one task or reservation.
+/// The outcomes of one task or reservation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcomes {
     /// As in the contract.
     pub name: String,
-    /// Where it ran.
+    /// The CPU that it ran on.
     pub cpu: u16,
-    /// Jobs that were completed.
+    /// The number of jobs that completed.
     pub jobs: u64,
-    /// Those that were completed too late.
+    /// The number of jobs that completed too late.
     pub late: u64,
-    /// Whether it was promised anything: not of low criticality, with `--high-jobs`.
+    /// Whether it has a promise. Low criticality has none with `--high-jobs`.
     pub promised: bool,
-    /// How often a job gave way to others.
+    /// The number of times that a job was preempted.
     pub gave_way: u64,
-    /// Null: no job was completed.
+    /// The longest response time; null if no job completed.
     pub max_response_time_ns: Option<u64>,
-    /// What admission promised; null if it did not.
+    /// The bound that admission promised; null if there is none.
     pub response_time_bound_ns: Option<u64>,
-    /// Whether a job took longer than was promised.
+    /// Whether a job took longer than the bound.
     pub exceeds_bound: bool,
     /// As in the contract.
     pub relative_deadline_ns: u64,
 }
 
 impl Report {
-    /// Makes one of a run in which nothing has happened yet.
+    /// Makes the report of a run in which nothing has happened yet.
     pub(super) fn new(options: &Options, admitted: bool, host_profile: Stamp) -> Self {
         let stolen = options.stolen.map(|stolen| Stolen {
             budget_ns: stolen.budget().as_nanos(),
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// Adds what became of the entries of one CPU.
+    /// Adds the outcomes of the entries of one CPU.
     pub(super) fn add(&mut self, on_cpu: &OnCpu, cpu: u16, ran: &Ran) {
         for (entry, seen) in on_cpu.entries.iter().zip(ran.summary.tasks()) {
             self.add_entry(entry, cpu, seen);
@@ -173,12 +173,12 @@ impl Report {
         }
     }
 
-    /// Returns what became of tasks and reservations.
+    /// Returns the outcomes of tasks and reservations.
     pub fn entries(&self) -> impl Iterator<Item = &Outcomes> {
         self.tasks.iter().chain(&self.reservations)
     }
 
-    /// Returns how many jobs, messages and frames were late of those that were to be in time.
+    /// Returns the number of jobs, messages and frames with a promise that were late.
     pub fn broken(&self) -> u64 {
         let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
         late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()

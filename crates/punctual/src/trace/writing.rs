@@ -1,4 +1,4 @@
-//! Writes the trace of what runs or is watched.
+//! Writes the trace of a run, or of jobs that are watched.
 
 use punctual_linux::clock;
 use punctual_observe::{RecordError, Recorder, Seen};
@@ -7,8 +7,8 @@ use punctual_trace::cause::Verdict;
 
 use crate::Failure;
 
-/// A trace that is written beside what matters more: an error of writing ends the trace at once, and is a failure
-/// only when all is over.
+/// A trace beside more important work. An error of writing ends the trace at once, and becomes a
+/// failure only at the end.
 #[derive(Debug)]
 pub struct Beside {
     recorder: Option<Recorder>,
@@ -17,18 +17,18 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Makes it of a recorder; none: nothing is written.
+    /// Makes a trace that `recorder` writes; with `None` nothing is written.
     pub fn new(recorder: Option<Recorder>) -> Self {
         Self { recorder, lost: 0, failed: None }
     }
 
-    /// Returns whether anything is written.
+    /// Returns whether a trace is being written.
     pub fn is_on(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// Writes what happened since the last call; `lost` is how many events were lost since the beginning. Returns the
-    /// error that ends the trace here, if one does.
+    /// Writes the events since the last call. `lost` is the number of events lost since the
+    /// beginning. Returns the error that ends the trace here, if there is one.
     #[must_use = "a person is to know that the trace has ended"]
     pub fn events(&mut self, events: &[Event], lost: u64) -> Option<&RecordError> {
         let more = lost - self.lost;
@@ -42,7 +42,7 @@ impl Beside {
         })
     }
 
-    /// Writes something else. Returns the error that ends the trace here, if one does.
+    /// Writes another entry. Returns the error that ends the trace here, if there is one.
     #[must_use = "a person is to know that the trace has ended"]
     pub fn write(
         &mut self,
@@ -53,10 +53,10 @@ impl Beside {
         Some(self.failed.insert(error))
     }
 
-    /// Ends the file: all is over.
+    /// Ends the file.
     ///
     /// # Errors
-    /// If something could not be written.
+    /// If a part of the trace could not be written.
     pub fn end(mut self) -> Result<(), Failure> {
         if let Some(recorder) = self.recorder.take() {
             self.failed = recorder.end(clock::now()).err();
@@ -65,31 +65,31 @@ impl Beside {
     }
 }
 
-/// The trace of jobs that are watched, if it is written anywhere.
+/// The trace of jobs that are watched, if one is written.
 #[derive(Debug)]
 pub struct Recorded(Option<Recorder>);
 
 impl Recorded {
-    /// Makes it of a recorder; none: nothing is written.
+    /// Makes a trace that `recorder` writes; with `None` nothing is written.
     pub fn new(recorder: Option<Recorder>) -> Self {
         Self(recorder)
     }
 
-    /// Returns whether anything is written.
+    /// Returns whether a trace is being written.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Writes what was seen since the last call, and why what was late was so.
+    /// Writes the observations since the last call, and the causes of late jobs.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If they cannot be written.
     pub fn more(&mut self, seen: Vec<Seen>, late: &[Verdict]) -> Result<(), Failure> {
         let Some(recorder) = &mut self.0 else { return Ok(()) };
         write(recorder, seen, late).map_err(refused)
     }
 
-    /// Ends the file: the run is over.
+    /// Ends the file at the end of the run.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -117,7 +117,7 @@ fn write(recorder: &mut Recorder, seen: Vec<Seen>, late: &[Verdict]) -> Result<(
     late.iter().try_for_each(|verdict| recorder.verdict(verdict))
 }
 
-/// Makes a failure of an error of writing: a bad name is the caller's, a full file system the host's.
+/// Converts an error of writing: a bad name is the caller's fault, a full file system the host's.
 pub fn refused(error: RecordError) -> Failure {
     match error {
         RecordError::IsThere { .. } => Failure::bad_input(error),

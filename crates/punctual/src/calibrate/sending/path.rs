@@ -1,4 +1,4 @@
-//! Where packets are sent.
+//! The path of sent packets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use punctual_linux::net::{Inbox, Setup, UdpSocket, probe};
 use super::super::ground::Ground;
 use super::Why;
 
-/// Datagrams that are thrown away in one go.
+/// The number of datagrams that are discarded in one call.
 const DRAINED: usize = 64;
 
-/// A way for packets, and who is at its end.
+/// A path for packets, and its far end.
 pub(super) struct Path {
-    /// In words.
+    /// The description, in words.
     pub(super) name: String,
     pub(super) destination: Destination,
-    /// The most bytes that a packet may have beside our header.
+    /// The most bytes of a packet besides our header.
     pub(super) largest_packet: u32,
-    /// Of a network of our own, the other end.
+    /// The far end of a network of our own.
     far: Option<UdpSocket>,
     _ground: Option<Ground>,
 }
 
 impl Path {
-    /// To an address, as the kernel routes it: packets leave.
+    /// Makes a path to an address as the kernel routes it. Packets leave the host.
     pub(super) fn to(to: SocketAddr) -> Result<Self, Why> {
         let near = UdpSocket::open(&Setup::to(to)).map_err(|why| why.to_string())?;
         Self::of(near, None, to.to_string(), None)
     }
 
-    /// Where nobody notices.
+    /// Makes a path on a network of our own.
     pub(super) fn of_our_own() -> Result<Self, Why> {
         let ground = Ground::find();
         let (near, far) = ground.pair()?;
@@ -47,13 +47,13 @@ impl Path {
     ) -> Result<Self, Why> {
         let payload = near.longest_payload().map_err(|why| why.to_string())?;
         let largest_packet = payload.saturating_sub(HEADER_BYTES as u32);
-        // As the broker asks before it starts its thread.
+        // The broker makes the same check before it starts its thread.
         let trains = probe::trains().works();
         let destination = Destination::Network { socket: Arc::new(near), trains };
         Ok(Self { name, destination, largest_packet, far, _ground: ground })
     }
 
-    /// Throws away what has come to the other end, so that there is room for more.
+    /// Discards the datagrams that have arrived at the far end, to make room for more.
     pub(super) fn drain(&self) {
         let Some(far) = &self.far else { return };
         let mut inbox = Inbox::new(DRAINED, 1);

@@ -5,13 +5,14 @@ use punctual_sweep::plot::{Axis, Line, Plot, Shape};
 
 use super::{BLOCKS, Choice, Found, SIZES};
 
-/// Values of P that share a plot, as positions in [`BLOCKS`]: with two lines each, as many as can be told apart.
+/// Values of P that share a plot, as positions in [`BLOCKS`]. With two lines for each P, more could
+/// not be told apart.
 const TOGETHER: [[usize; 3]; 2] = [[0, 1, 2], [3, 4, 5]];
 
-/// What one line shows: its name, and its height where it has one.
+/// The name of a line, and its height where it has one.
 type Curve = (&'static str, fn(&Found) -> Option<f64>);
 
-/// Returns a plot for each part of [`TOGETHER`], with both `curves` of each P against S.
+/// Returns a plot for each group of [`TOGETHER`], with both `curves` of each P against S.
 fn plots(
     choices: &[Choice],
     found: &[Found],
@@ -51,7 +52,7 @@ fn plots(
 }
 
 pub(super) fn slacks(choices: &[Choice], found: &[Found]) -> Vec<Plot> {
-    // For drawing only.
+    // The numbers are for drawing only.
     let proven = |found: &Found| found.slack.map(|slack| slack as f64 / 1e6);
     let published = |found: &Found| found.slack_by_paper.map(|slack| slack as f64 / 1e6);
     plots(
