@@ -12,7 +12,8 @@ use crate::steps::Steps;
 use crate::system::{BackEnd, Request, System};
 use crate::verdict::{Refusal, Resource};
 
-/// The entries of a contract that are in force, of which tasks and bare reservations join and leave.
+/// The entries of a contract that are in force. Tasks and reservations without a command can join
+/// and leave.
 ///
 /// ```
 /// use punctual_analysis::InForce;
@@ -45,7 +46,7 @@ impl InForce {
     /// ([`crate::mapping::expand`]).
     ///
     /// # Errors
-    /// As [`admit`], and if a reservation joins later where there are commands.
+    /// As [`admit`]. Also if a reservation joins later in a contract with commands.
     pub fn new(
         contract: &Contract,
         host: &HostProfile,
@@ -76,11 +77,11 @@ impl InForce {
         Ok(Self { contract, system })
     }
 
-    /// Admits the entry called `name` at `now`, which is not in force, and returns its CPU; the kernel may run a
-    /// reservation on any.
+    /// Admits the entry called `name` at `now` and returns its CPU. The entry must not be in force.
+    /// The kernel may run a reservation on any CPU.
     ///
     /// # Errors
-    /// As [`System::admit`], and if there is no such task or reservation.
+    /// As [`System::admit`]. Also if there is no such task or reservation.
     pub fn join(&mut self, name: &str, now: Instant) -> Result<u16, Box<Refusal>> {
         _ = self.system.settle(now);
         let steps = &mut Steps::for_tasks(self.contract.tasks.len());
@@ -102,13 +103,13 @@ impl InForce {
         answer.map(cpu_of)
     }
 
-    /// Has the entry called `name` leave, of which nothing is released from `now` on, and says whether it was in force.
-    /// What it took is free when nothing is felt of it any more ([`System::retire`]).
+    /// Removes the entry called `name`, which is not released from `now` on. Returns whether it was
+    /// in force. Its capacity is free when its jobs have no more effect ([`System::retire`]).
     pub fn leave(&mut self, name: &str, now: Instant) -> bool {
         self.entry(name).is_some_and(|entry| self.system.retire(entry, now))
     }
 
-    /// Returns the CPU of what is in force as `name`.
+    /// Returns the CPU of the entry called `name`, if it is in force.
     pub fn cpu_of(&self, name: &str) -> Option<u16> {
         self.system.back_end(self.entry(name)?).map(cpu_of)
     }

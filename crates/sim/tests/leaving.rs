@@ -1,5 +1,5 @@
-//! Tests that upcalls which the live admission admits are in time under the live policy while
-//! others join, change and leave.
+//! Tests that upcalls which the live admission admits are in time under the live policy while other
+//! upcalls join, change and leave.
 
 use punctual_analysis::{Request, Steps, System, UpcallOrder};
 use punctual_model::{
@@ -72,13 +72,15 @@ struct Host {
     machine: Machine<All, fn(&All, u32) -> Service>,
     cpu: Cpu,
     events: Vec<Event>,
-    /// The periods of each upcall that ever was, by its number, and since when each held.
+    /// The periods of each upcall that ever ran, by its number, each with the time from which it
+    /// held.
     periods: Vec<Vec<(Instant, Duration)>>,
-    /// The current or last contract of each.
+    /// The current or last contract of each upcall.
     last: Vec<Upcall>,
     admitted: u32,
     refused: u32,
-    /// For each share that was found free, when its upcall had left, and when it was found.
+    /// For each capacity that became free: the time when its upcall left, and the time when it was
+    /// found free.
     freed: Vec<(Instant, Instant)>,
 }
 
@@ -219,7 +221,7 @@ fn once_the_cpu_was_idle_its_place_is_free() {
     let now = host.run(at(5));
     host.close(first, now);
     assert_eq!(host.create(upcall(10, 10, 10), Duration::ZERO, now), None);
-    // At most one job of each was pending, 15 ms; the one that stays does 20 ms in 40.
+    // At most one job of each was pending: 15 ms. The one that stays takes 20 ms in 40.
     assert_eq!(host.system.free_by(), Some(at(5 + 35)));
     // The CPU is idle from 15 to 20 ms.
     host.run(at(16));
@@ -259,7 +261,7 @@ fn drawn(seed: u64, free: Free) -> Host {
             match (draw.of(0, 9), some) {
                 (0..=1, Some(some)) => host.close(live.swap_remove(some), now),
                 (2, Some(some)) => {
-                    // Another one takes its place.
+                    // Another upcall replaces it.
                     let task = live.swap_remove(some);
                     host.close(task, now);
                     live.extend(host.create(host.last[task as usize].clone(), Duration::ZERO, now));
@@ -277,7 +279,7 @@ fn drawn(seed: u64, free: Free) -> Host {
     host
 }
 
-/// Tries more of them with `PUNCTUAL_DRAWS=100000 cargo test …`.
+/// Draws more systems with `PUNCTUAL_DRAWS=100000 cargo test …`.
 #[test]
 fn nothing_admitted_is_late_whatever_joins_changes_and_leaves() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());

@@ -1,46 +1,51 @@
-//! Entries that leave while the others run, and when what they took is free.
+//! Entries that leave while others run, and the time at which their capacity is free.
 //!
-//! What a task did before it left can still be felt: a job that waited for it has so much less time left. If another
-//! task gets its place at once, that job waits for both. With 5 ms every 10 ms above 10 ms every 20 ms on one CPU, the
-//! first may leave at 5 ms, after its job, and one like it join: the second waits for jobs at 0, 5 and 15 ms, and is late,
-//! though either pair is in time for ever. So [`System::retire`] keeps counting what left until it cannot be felt any
-//! more, and [`System::exchange`] does the same with what is changed.
+//! The jobs of a task that has left still have an effect: a job that waited for them has less time
+//! left. If another task gets the capacity at once, that job waits for both. Take 5 ms every 10 ms
+//! above 10 ms every 20 ms on one CPU. The first task may leave at 5 ms, after its job, and an
+//! equal task join then. The second one waits for jobs at 0, 5 and 15 ms and is late, though either
+//! pair is schedulable. So [`System::retire`] keeps counting an entry that left for as long as it
+//! can have an effect, and [`System::exchange`] does the same for changes.
 //!
-//! # When it is free
-//! At the first *idle instant* at or after the leaving: one at which no job on the CPU is known and not complete. No busy
-//! period sees anything from before it (Tindell & Alonso, "A Very Simple Protocol for Mode Changes in Priority
-//! Preemptive Systems", 1996; Real & Crespo, Real-Time Systems 26, 2004, §3). It holds under every policy that does not
-//! idle while there is work. To wait for the deadline or the next release of the last job is not enough: under fixed
-//! priorities a window may hold many jobs of the old task and then many of the new one (Pedro & Burns, "Schedulability
-//! Analysis for Mode Changes in Flexible Real-Time Systems", 1998), and under earliest deadlines first it is enough only
-//! if every deadline is its period.
+//! # The time at which it is free
+//! This is the first *idle instant* at or after the leave: an instant at which every job that is
+//! known on the CPU is complete. No busy period is affected by anything from before it (Tindell &
+//! Alonso, "A Very Simple Protocol for Mode Changes in Priority Preemptive Systems", 1996; Real &
+//! Crespo, Real-Time Systems 26, 2004, §3). It holds under every policy that does not idle while
+//! there is work. To wait for the deadline or the next release of the last job is not enough. Under
+//! fixed priorities a window may hold many jobs of the old task and then many of the new one (Pedro
+//! & Burns, "Schedulability Analysis for Mode Changes in Flexible Real-Time Systems", 1998). Under
+//! earliest deadline first it is enough only if every deadline equals its period.
 //!
-//! Where nobody sees the idle instant, there has been one once time has passed that no busy period outlasts. At the
-//! leaving, at t, at most `⌈D_j/T_j⌉` jobs of each task are pending, because none is late. So the CPU has been idle at
-//! t + w, for any
+//! If no component observes the idle instant, it has passed after the longest possible busy period.
+//! At the leave, at time t, at most `⌈D_j/T_j⌉` jobs of each task are pending, because none is
+//! late. So the CPU has been idle by t + w, for any
 //!
 //! ```text
 //! w ≥ wake-up + Σ_all ⌈D_j/T_j⌉·C_j + Σ_stays ⌈(w + J_j)/T_j⌉·C_j + Σ_r I_r(w)
 //! ```
 //!
-//! # Why nothing admitted is late
-//! Take a busy period of a CPU, and the last admission in it. Everything with a job in it was counted at that admission:
-//! what left before it, in the busy period, is counted until an idle instant, and there is none. So all of these tasks
-//! passed the test together, and each job of the busy period is one of a schedule that the test covers, with some
-//! tasks released for the first time later than others, and no more from some instant on. The bound above may be used,
-//! because up to then no job was late.
+//! # Why no admitted job is late
+//! Take a busy period of a CPU, and the last admission in it. That admission counted every task
+//! with a job in the busy period: a task that left earlier in it is counted until an idle instant,
+//! and the busy period contains none. So all of these tasks passed the test together. The jobs of
+//! the busy period form a schedule that the test covers, in which some tasks have their first
+//! release later than others, and some have no more releases from some instant on. The bound above
+//! may be used, because no job was late up to then.
 //!
-//! A reservation of the kernel's that leaves is counted until that instant on every CPU, and at least for a period: the
-//! kernel too counts it up to its last deadline, and the bound on shares holds for the reservations whose deadlines are
-//! not over (Goossens, Funk & Baruah, Real-Time Systems 25, 2003).
+//! A reservation of the kernel that leaves is counted until that instant on every CPU, and for at
+//! least one period. The kernel, too, counts it up to its last deadline, and the bound on shares
+//! holds for the reservations whose deadlines have not passed (Goossens, Funk & Baruah, Real-Time
+//! Systems 25, 2003).
 //!
-//! # What is changed
-//! Until then a task that keeps its period counts with the larger work, and a reservation with the larger budget and the
-//! larger share; a task that does not counts twice, as the old one and as the new one. So what shrinks is never refused.
+//! # Changes
+//! Until that instant, a task that keeps its period counts with the larger work, and a reservation
+//! with the larger budget and the larger share. A task with another period counts twice, as the old
+//! one and as the new one. So a reduction is never refused.
 //!
 //! # Assumptions
-//! What left has no more releases, and what it had pending is done or dropped. Channels do not wait: their capacity on
-//! the link is free at once.
+//! An entry that left has no more releases, and its pending jobs are completed or dropped. Channels
+//! need no delay: their capacity on the link is free at once.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -53,16 +58,16 @@ use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, interference_of};
 use crate::verdict::Refusal;
 
-/// Plain rounds of the search for the end of a busy period, before it doubles what it tries.
+/// The plain rounds of the search for the end of a busy period, before it doubles each step.
 const ROUNDS: u32 = 24;
 
-/// Something that is counted and is no more.
+/// An entry that has left or shrunk and is still counted.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving<Id> {
-    /// One more for each.
+    /// A number that grows by one for each.
     pub(super) number: u32,
     at: Instant,
-    /// It is not free before this.
+    /// The capacity is not free before this time.
     not_before: Instant,
     what: Left<Id>,
 }
@@ -74,27 +79,28 @@ enum Left<Id> {
         cpu: usize,
         tasks: Box<[TaskLoad]>,
     },
-    /// Of the kernel's.
+    /// A reservation of the kernel.
     Reservation(Reservation),
-    /// Of an entry that counts for more than it has, because it had more.
+    /// The difference between what an entry is counted for and what it has, after it had more.
     More {
         id: Id,
     },
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Takes an entry out whose last job was released before `now`, and says whether it was there. What it took is free
-    /// once none of its jobs can be felt any more, which [`Self::settle`] finds out.
+    /// Removes an entry whose last job was released before `now`. Returns whether it was in force.
+    /// Its capacity is free once its jobs can have no more effect, which [`Self::settle`]
+    /// determines.
     ///
-    /// Of a channel, and of what a timetable holds, it is free at once.
+    /// The capacity of a channel, or in a timetable, is free at once.
     pub fn retire(&mut self, id: Id, now: Instant) -> bool {
         let Some(entry) = self.take_out(id) else { return false };
         self.linger(id, &entry, now);
         true
     }
 
-    /// Has time come to `now`: what left long enough ago is free. Says whether there was any. To be called before a
-    /// request, because nothing is free without it.
+    /// Advances the time to `now`, and frees capacity whose entry left long enough ago. Returns
+    /// whether there was any. Call it before a request, because nothing becomes free without it.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
         let before = self.leaving.len();
@@ -115,14 +121,15 @@ impl<Id: Copy + Ord> System<Id> {
         self.leaving.len() < before
     }
 
-    /// Takes out what [`Self::reserve_above`] put there, as [`Self::retire`] does with an entry.
+    /// Removes a reservation that [`Self::reserve_above`] added, as [`Self::retire`] removes an
+    /// entry.
     pub fn retire_above(&mut self, reservation: Reservation, now: Instant) {
         let number = self.next_leaving();
         self.push(number, now, Left::Reservation(reservation));
     }
 
-    /// Frees what left executors of the CPU at a position not after `at`, when no job of any of its executors was known
-    /// and not complete.
+    /// Frees the capacity of executors that left the CPU at position `cpu` no later than `at`, an
+    /// instant at which every known job of its executors was complete.
     pub fn idle(&mut self, cpu: u16, at: Instant) {
         let is_over = |leaving: &Leaving<Id>| {
             leaving.at <= at
@@ -141,24 +148,25 @@ impl<Id: Copy + Ord> System<Id> {
         Vec::into_iter(gone).for_each(|leaving| self.free(leaving));
     }
 
-    /// What left or changed as of `from` has done so only at `to`.
+    /// Moves the time of all leaves and changes at `from` to the later time `to`.
     pub fn postpone(&mut self, from: Instant, to: Instant) {
         for leaving in self.leaving.iter_mut().filter(|leaving| leaving.at == from) {
             leaving.at = to;
         }
     }
 
-    /// Returns when each that still counts has left or changed.
+    /// Returns the time of each leave or change that still counts.
     pub fn leaving(&self) -> impl Iterator<Item = Instant> + '_ {
         self.leaving.iter().map(|leaving| leaving.at)
     }
 
-    /// Returns by when all that has left is surely free, if nothing more is admitted; `None`: it is free.
+    /// Returns the time by which all capacity is certainly free, if nothing more is admitted;
+    /// `None` if it is free already.
     pub fn free_by(&self) -> Option<Instant> {
         self.leaving.iter().map(|leaving| self.free_at(leaving)).max()
     }
 
-    /// Returns what reservations still take that are no more, in parts per million.
+    /// Returns the bandwidth of reservations that have left and still count, in parts per million.
     pub(super) fn leaving_ppm(&self) -> u64 {
         let ppm = |leaving: &Leaving<Id>| match &leaving.what {
             Left::Reservation(reservation) => reservation.utilisation_ppm(),
@@ -167,7 +175,7 @@ impl<Id: Copy + Ord> System<Id> {
         self.leaving.iter().map(ppm).sum()
     }
 
-    /// Counts on what `entry` took, which was taken out at `now`.
+    /// Keeps counting the capacity of `entry`, which was removed at `now`.
     pub(super) fn linger(&mut self, id: Id, entry: &Entry, now: Instant) {
         self.counts_no_more(id);
         let number = self.next_leaving();
@@ -185,19 +193,19 @@ impl<Id: Copy + Ord> System<Id> {
         self.push(number, now, what);
     }
 
-    /// The entry `id`, which has changed at `now`, counts for more than it has.
+    /// Notes that the entry `id`, which changed at `now`, is counted for more than it has.
     pub(super) fn counts_more(&mut self, id: Id, now: Instant) {
         let number = self.next_leaving();
         self.push(number, now, Left::More { id });
     }
 
-    /// Forgets that `id` counts for more than it has: it goes, or changes again.
+    /// Forgets that `id` is counted for more than it has, because it leaves or changes again.
     pub(super) fn counts_no_more(&mut self, id: Id) {
         self.leaving.retain(|one| !matches!(one.what, Left::More { id: other } if other == id));
     }
 
-    /// Has left what had left `before`, and counts nothing that has left since. What has changed since is taken out
-    /// already.
+    /// Restores the list of leaves to `before`, and frees the capacity of later leaves. Entries
+    /// that changed later must have been removed already.
     pub(super) fn leave_as(&mut self, before: Vec<Leaving<Id>>) {
         let since = before.last().map_or(0, |last| last.number);
         for leaving in core::mem::replace(&mut self.leaving, before) {
@@ -207,7 +215,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    /// Says in `refusal` for how long what has left may count, if anything does.
+    /// Adds to `refusal` how much longer capacity of entries that left may count, if there is any.
     pub(super) fn with_what_left(&self, refusal: Box<Refusal>) -> Box<Refusal> {
         let Some(by) = self.free_by().filter(|by| *by > self.now && *by < Instant::MAX) else {
             return refusal;
@@ -225,7 +233,7 @@ impl<Id: Copy + Ord> System<Id> {
         self.leaving.push(Leaving { number, at, not_before: at, what });
     }
 
-    /// Takes out what cannot be felt any more.
+    /// Frees capacity that can have no more effect.
     fn free(&mut self, leaving: Leaving<Id>) {
         match leaving.what {
             Left::Tasks { id, cpu, tasks } => {
@@ -275,8 +283,8 @@ impl<Id: Copy + Ord> System<Id> {
             .try_fold(0, |most, one| Some(one?.max(most)))
     }
 
-    /// Returns for how long a CPU can be busy without a break from the instant on at which what has this number left;
-    /// `None`: for ever.
+    /// Returns the longest busy period of a CPU, in nanoseconds, from the leave with this number
+    /// on; `None` if it is unbounded.
     fn longest_busy(&self, cpu: usize, number: u32) -> Option<u64> {
         let (mut pending, mut stays) = (0_u64, Vec::new());
         let mut count = |tasks: &[TaskLoad], still: &[TaskLoad]| {
@@ -318,7 +326,8 @@ impl<Id: Copy + Ord> System<Id> {
         end(pending.checked_add(self.host.wake_up.as_nanos())?, &stays, &above)
     }
 
-    /// Returns the entries that have had less than they count for since what has this number left, in order.
+    /// Returns the entries that were counted for more than they have by the leave with this number,
+    /// in order.
     fn more_than_own_by(&self, number: u32) -> Vec<Id> {
         let of = |one: &Leaving<Id>| match one.what {
             Left::More { id } if one.number <= number => Some(id),
@@ -330,13 +339,13 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// The most that a job of `task` may take.
+/// Returns the most work of a job of `task`.
 fn most(task: &TaskLoad) -> u64 {
     task.work.max(task.high)
 }
 
-/// Returns some `w ≥ at_once + Σ ⌈(w + J)/T⌉·C + Σ I_r(w)`: the least one if that is found soon, else at most about twice
-/// as much.
+/// Returns some `w ≥ at_once + Σ ⌈(w + J)/T⌉·C + Σ I_r(w)`: the least one if the search finds it
+/// soon, or else at most about twice as much.
 fn end(at_once: u64, tasks: &[TaskLoad], above: &[ReservedLoad]) -> Option<u64> {
     let mut length = at_once;
     for round in 0.. {
@@ -347,13 +356,14 @@ fn end(at_once: u64, tasks: &[TaskLoad], above: &[ReservedLoad]) -> Option<u64> 
         if next <= length {
             break;
         }
-        // Doubling ends by 64 bits.
+        // Doubling ends, because 64 bits overflow.
         length = if round < ROUNDS { next } else { next.checked_mul(2)? };
     }
     Some(length)
 }
 
-/// Returns what an executor that had `old` and has `new` counts for in between; `None`: `new` alone.
+/// Returns the tasks for which an executor counts while it changes from `old` to `new`; `None` if
+/// these are `new` alone.
 pub(super) fn in_between(old: &[TaskLoad], new: &[TaskLoad]) -> Option<Box<[TaskLoad]>> {
     let mut old: Vec<Option<TaskLoad>> = old.iter().copied().map(Some).collect();
     let mut both: Vec<Option<TaskLoad>> = new.iter().map(|_| None).collect();
@@ -370,7 +380,7 @@ pub(super) fn in_between(old: &[TaskLoad], new: &[TaskLoad]) -> Option<Box<[Task
     (*all != *new).then_some(all)
 }
 
-/// Returns a task of the same period of which the jobs of both are jobs.
+/// Returns a task of the same period that covers every job of both.
 fn larger(one: TaskLoad, other: TaskLoad) -> TaskLoad {
     TaskLoad {
         work: one.work.max(other.work),
@@ -380,13 +390,13 @@ fn larger(one: TaskLoad, other: TaskLoad) -> TaskLoad {
         deadline: one.deadline.min(other.deadline),
         jitter: one.jitter.max(other.jitter),
         quantum: one.quantum.max(other.quantum),
-        // No more than both end with.
+        // The least work with which both end.
         last: one.last.min(other.last),
     }
 }
 
-/// Returns a reservation that takes, of whatever runs below it, no less than one that is `old` and then `new`: its share
-/// and its budget are the larger ones.
+/// Returns a reservation that interferes with the layers below at least as much as one that is
+/// `old` and then `new`. It has the larger share and the larger budget.
 pub(super) fn larger_reservation(old: Reservation, new: Reservation) -> Reservation {
     let nanos = |one: Reservation| (one.budget().as_nanos(), one.period().as_nanos());
     let ((x, y), (other_x, other_y)) = (nanos(old), nanos(new));
@@ -396,6 +406,6 @@ pub(super) fn larger_reservation(old: Reservation, new: Reservation) -> Reservat
         if product(x, other_y) >= product(other_x, y) { (x, y) } else { (other_x, other_y) };
     let period = product(budget, share_y) / u128::from(share_x);
     let period = u64::try_from(period).unwrap_or(u64::MAX);
-    // Its share is at most one, so its budget is at most its period.
+    // The share is at most one, so the budget is at most the period.
     Reservation::new(Service::from_nanos(budget), Duration::from_nanos(period)).unwrap_or(new)
 }

@@ -1,4 +1,4 @@
-//! Arrivals as the options ask for them, and the faults that break them.
+//! The arrivals that the options ask for, and the faults in them.
 
 use punctual_model::{Duration, Instant, Service, Task};
 use punctual_sim::arrivals::{
@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::options::{ExecTimes, Options, Pattern};
 
-/// Where the draws of one CPU come from. Each purpose has its own, so that one fault more leaves
-/// the others as they are.
+/// The seed of the draws of one CPU. Each purpose has its own generator, so that one more fault
+/// leaves the other draws as they are.
 #[derive(Clone, Copy)]
 pub(super) struct Draws {
     pub(super) seed: u64,
@@ -41,7 +41,7 @@ impl Draws {
         self.rng_of(purpose, 0)
     }
 
-    /// Another one of several for the same purpose.
+    /// Returns one of several generators for the same purpose.
     pub(super) fn rng_of(self, purpose: Purpose, which: u32) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(u64::from(which) << 32 | u64::from(self.cpu) << 8 | purpose as u64);
@@ -49,7 +49,8 @@ impl Draws {
     }
 }
 
-/// The arrivals of the tasks of one CPU as `options` says. Under an adversary `blocker` has just begun.
+/// Returns the arrivals of the tasks of one CPU under `options`. Under the adversarial pattern,
+/// `blocker` has just begun a quantum.
 pub(super) fn own<'a>(
     options: &Options,
     draws: Draws,
@@ -81,8 +82,8 @@ pub(super) fn own<'a>(
     }
 }
 
-/// The arrivals of what is `above` those tasks: in the same pattern, at the same `critical` instant, and always for
-/// the whole budget.
+/// Returns the arrivals of the entries `above` those tasks: in the same pattern, at the same
+/// `critical` instant, and always for the whole budget.
 pub(super) fn above<'a>(
     options: &Options,
     rng: ChaCha8Rng,
@@ -96,13 +97,13 @@ pub(super) fn above<'a>(
     }
 }
 
-/// When all is released at once, if it is.
+/// Returns the time at which all tasks are released together, if they are.
 pub(super) fn critical(options: &Options, tasks: &[Task], blocker: Option<u32>) -> Duration {
     match options.pattern() {
         Pattern::Adversarial => {
             adversarial(options, tasks, blocker).critical_instant() - Instant::ZERO
         }
-        // When each is as late as it may be.
+        // At that time each release is as late as its jitter allows.
         _ => tasks.iter().map(Task::release_jitter).max().unwrap_or_default(),
     }
 }
@@ -116,14 +117,14 @@ fn adversarial<'a>(options: &Options, tasks: &'a [Task], blocker: Option<u32>) -
     Adversarial::new(tasks, Attack { blocker, lead, aligned: None })
 }
 
-/// The task with the longest quantum; of equal ones the first.
+/// Returns the task with the longest quantum, the first one if several are equal.
 pub(super) fn longest_quantum(tasks: &[Task]) -> Option<u32> {
     let quanta = tasks.iter().zip(0u32..).map(|(task, at)| (task.quantum(), u32::MAX - at));
     let (quantum, at) = quanta.max()?;
     (!quantum.is_zero()).then_some(u32::MAX - at)
 }
 
-/// Other arrivals, each job running for its wcet.
+/// Other arrivals, but with each job running for its wcet.
 struct Whole<'a, A> {
     tasks: &'a [Task],
     arrivals: A,
@@ -136,7 +137,7 @@ impl<A: Arrivals> Arrivals for Whole<'_, A> {
     }
 }
 
-/// How often each struck.
+/// The number of times that each fault occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Struck {
     /// Jobs that ran too long.
@@ -145,7 +146,7 @@ pub struct Struck {
     pub extra_releases: u64,
     /// Releases that became known too late.
     pub late_timers: u64,
-    /// Processor time of all CPUs together.
+    /// Stolen processor time of all CPUs together.
     pub stolen_ns: u64,
 }
 
@@ -158,8 +159,8 @@ impl Struck {
     }
 }
 
-/// Lets `run` turn the arrivals `own` of so many `tasks`, broken as `options` asks. Faults strike what would be known before
-/// `options.until`.
+/// Calls `run` with the arrivals `own` of this many `tasks`, with the faults of `options`. Faults
+/// apply to releases that become known before `options.until`.
 pub(super) fn broken(
     options: &Options,
     draws: Draws,
@@ -175,7 +176,7 @@ pub(super) fn broken(
         options.overrun.map_or(100, |overrun| overrun.percent),
         draws.rng(Purpose::Overruns),
     );
-    // Each borrows the one below, so that their counts can be read afterwards.
+    // Each wrapper borrows the one below, so that its counts can be read afterwards.
     let mut extra = faults::ExtraReleases::new(
         tasks,
         &mut overrun,
@@ -195,7 +196,8 @@ pub(super) fn broken(
     Struck { overruns: overrun.struck(), extra_releases, late_timers, stolen_ns: 0 }
 }
 
-/// What is known before `until`, and then no more: so that nothing is counted that never runs.
+/// The arrivals that become known before `until`. Later ones are cut off, so that no fault counts
+/// in a job that never runs.
 struct Before<'a> {
     arrivals: &'a mut dyn Arrivals,
     until: Instant,
@@ -211,7 +213,7 @@ impl Arrivals for Before<'_> {
     }
 }
 
-/// A whole CPU, or one of which something is stolen.
+/// A whole CPU, or one from which a hypervisor steals time.
 pub(super) enum Cpu {
     Whole,
     Stolen(Box<Stolen<WholeCpu, ChaCha8Rng>>),
@@ -228,7 +230,7 @@ impl Cpu {
         }
     }
 
-    /// What was stolen.
+    /// Returns the stolen time.
     pub(super) fn taken(&self) -> Duration {
         match self {
             Self::Whole => Duration::ZERO,

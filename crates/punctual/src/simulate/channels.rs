@@ -1,4 +1,4 @@
-//! The channels on their egress scheduler and its link, beneath the reservations of their CPU.
+//! Runs the channels on their egress scheduler and its link, below the reservations of their CPU.
 
 use std::cell::Cell;
 
@@ -20,76 +20,78 @@ use super::arrivals::{Draws, Purpose};
 use super::options::{ExecTimes, Options, Pattern};
 use super::streams::Streams;
 
-/// The egress scheduler of a contract, and the largest messages that it sends without a promise.
+/// The egress scheduler of a contract, and the largest best-effort messages.
 #[derive(Debug)]
 pub(super) struct Sending {
     pub(super) egress: Egress,
     pub(super) best_effort: BestEffort,
 }
 
-/// What became of one channel.
+/// The outcome of one channel.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelOutcome {
     /// As in the contract.
     pub name: String,
-    /// Where its messages are sent.
+    /// The CPU on which its messages are sent.
     pub cpu: u16,
-    /// 0 is the most urgent.
+    /// The rank of the channel; 0 is the most urgent.
     pub rank: usize,
-    /// Messages that came from its source.
+    /// The number of messages from its source.
     pub messages: u64,
-    /// Those that took longer than the delay bound.
+    /// The number of messages that took longer than the delay bound.
     pub late: u64,
-    /// Those for which there was no memory.
+    /// The number of messages for which there was no memory.
     pub refused: u64,
-    /// Those that came before their time, and waited for it.
+    /// The number of messages that came too early and were held back.
     pub not_conforming: u64,
-    /// Those that came before their time, and were lost.
+    /// The number of messages that came too early and were discarded.
     pub too_early: u64,
-    /// Those that had not left long after the last came.
+    /// The number of messages that had not left long after the last one came.
     pub not_sent: u64,
-    /// From logical arrival to the end of the transmission.
+    /// The longest delay from logical arrival to the end of the transmission; null if nothing was
+    /// sent.
     pub max_delay_ns: Option<u64>,
-    /// Null: admission proved none.
+    /// The proven delay; null if admission proved none.
     pub proven_delay_ns: Option<u64>,
     /// As in the contract.
     pub delay_bound_ns: u64,
-    /// Whether its sender breaks its contract.
+    /// Whether its sender exceeds its declared traffic.
     #[serde(skip)]
     pub floods: bool,
 }
 
 impl ChannelOutcome {
-    /// Returns for how many messages the promise was not kept: of a sender that did not keep its own, of those that were let in.
+    /// Returns the number of messages for which the promise was broken. If the sender exceeds its
+    /// traffic, only messages that were accepted count.
     pub fn broken(&self) -> u64 {
         let lost = self.refused + self.too_early + self.not_sent;
         self.late + if self.floods { 0 } else { lost }
     }
 }
 
-/// The most packets for which there is memory, of each channel.
+/// The most packets of a channel for which there is memory.
 const MOST_PACKETS: u64 = 1 << 20;
 
-/// The channels of a contract by their ranks, and what was seen of them.
+/// The channels of a contract by rank, with the observations of a run.
 pub(super) struct Channels {
-    /// Where each is in the contract.
+    /// The position of each channel in the contract.
     order: Vec<usize>,
     channels: Vec<Channel>,
     held: Vec<Held>,
-    /// What really comes of each.
+    /// The actual traffic of each channel.
     comes: Vec<LinearBounded>,
-    /// The stream that each sends, if it does.
+    /// The stream that each channel sends, if there is one.
     streams: Vec<Option<usize>>,
     egress: Egress,
     backlogs: Vec<Backlog>,
     cpu: u16,
     until: Duration,
-    /// Messages that came from each source.
+    /// The number of messages from each source.
     came: Vec<Cell<u64>>,
     seen: Delays,
 }
 
-/// The thread that sends, on what others leave of its processor.
+/// The thread that sends, on the processor time that higher layers leave.
 pub(super) type Thread<'a, P> = Server<
     'a,
     P,
@@ -99,7 +101,7 @@ pub(super) type Thread<'a, P> = Server<
 >;
 
 impl Channels {
-    /// Takes the channels of `contract`, of which some send `streams`; nothing has been seen of them.
+    /// Makes the channels of `contract`, some of which send `streams`, without observations.
     pub(super) fn of(
         options: &Options,
         contract: &Contract,
@@ -131,8 +133,8 @@ impl Channels {
         }
     }
 
-    /// Returns the thread that sends their messages, from `first` on as long as tasks are released, and what the turns of
-    /// `streams` hand over.
+    /// Returns the thread that sends their messages. These come from `first` on for as long as
+    /// tasks are released, and from the upcalls of `streams`.
     pub(super) fn thread<'a, P: Processor>(
         &'a mut self,
         options: &Options,
@@ -166,7 +168,7 @@ impl Channels {
             cut: egress.cut(),
             per_packet: egress.per_packet(),
             pace,
-            // What is later is not made up for.
+            // Lateness beyond one step of the pace is not made up for.
             wakes_within: egress.allowance().min(pace),
             channels,
             held,
@@ -183,7 +185,8 @@ impl Channels {
         Server::new(setup, processor, sources, costs, seen)
     }
 
-    /// Returns by when all messages have left, if they do: as long again for what an overload delays.
+    /// Returns the time by which all messages have left, unless they never do: twice the length of
+    /// the run, in case of an overload, and the largest slack.
     pub(super) fn end(&self) -> Instant {
         let slack = self.channels.iter().map(|channel| {
             let early = channel.arrivals().jitter().unwrap_or_default();
@@ -193,7 +196,7 @@ impl Channels {
         twice.saturating_add(slack.max().unwrap_or_default())
     }
 
-    /// Returns what became of each channel, the most urgent first.
+    /// Returns the outcome of each channel, the most urgent first.
     pub(super) fn outcomes(self, answer: &Result<Grant, Box<Refusal>>) -> Vec<ChannelOutcome> {
         let outcome = |(rank, &at): (usize, &usize)| {
             let (seen, messages) = (self.seen.channels[rank], self.came[rank].get());
@@ -221,7 +224,7 @@ impl Channels {
     }
 }
 
-/// Returns the messages of `traffic` in this pattern, for a channel that is held to its word like this.
+/// Returns the messages of `traffic` in this pattern, for a channel that is policed as `held` says.
 fn held_source(
     pattern: Pattern,
     traffic: LinearBounded,
@@ -237,7 +240,7 @@ fn held_source(
             Box::new(sources::credited(traffic, sensitivity, first))
         }
         Pattern::Periodic | Pattern::Sporadic => {
-            // Its burst is what passes at a border of two intervals, and only there.
+            // A burst can pass only at the border of two intervals.
             let (least, most) = (traffic.min_message(), traffic.max_message());
             let apart = LinearBounded::new(least, most, traffic.min_inter_arrival(), 1);
             source(pattern, apart.unwrap_or(traffic), first, rng)
@@ -266,14 +269,14 @@ pub(super) fn source(
     }
 }
 
-/// The largest best-effort messages, one after the other.
+/// Returns a backlog of the largest best-effort messages, one after the other.
 fn backlog(best_effort: BestEffort) -> Option<Backlog> {
     let bytes = best_effort.most()?;
     Some(Backlog { bytes, first: Instant::ZERO, pause: Duration::ZERO })
 }
 
-/// Messages inside at once, the most of any channel that keeps its delay bound: admission gives
-/// that much memory.
+/// Returns the most messages inside at once, over all channels that keep their delay bounds.
+/// Admission provides memory for that many.
 fn room(egress: &Egress, channels: &[Channel]) -> u32 {
     let messages = channels.iter().map(|channel| {
         let traffic = channel.arrivals();

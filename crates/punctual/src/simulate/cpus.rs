@@ -1,4 +1,4 @@
-//! One CPU after the other: what runs on it, tasks and above them reservations, in layers.
+//! Runs one CPU after the other, in layers: the reservations, and below them the tasks.
 
 use std::cell::RefCell;
 use std::slice;
@@ -23,18 +23,18 @@ use super::presence::{Presence, Present, Stay};
 use super::receiving::Receiving;
 use super::streams::Streams;
 
-/// What an entry stands for.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Task,
     Reservation,
 }
 
-/// A task, or something above the tasks in the form of one, and what admission proved of it.
+/// A task, or a higher layer in the form of a task, with the bound that admission proved.
 pub(super) struct Entry {
     pub(super) task: Task,
     pub(super) bound: Option<Duration>,
-    /// Under `edf-vd`, where it is not its own.
+    /// Used under `edf-vd`, if it is not the task's own.
     pub(super) virtual_deadline: Option<Duration>,
     pub(super) kind: Kind,
     pub(super) stay: Stay,
@@ -56,9 +56,10 @@ impl Entry {
     }
 }
 
-/// What a CPU has to do.
+/// The entries of a CPU.
 pub(super) struct OnCpu {
-    /// Tasks, the kernel's reservations, and those of the timetable in the order of its owners.
+    /// Tasks, then the kernel's reservations, then those of the timetable in the order of its
+    /// owners.
     pub(super) entries: Vec<Entry>,
     pub(super) tasks: usize,
     pub(super) kernel: usize,
@@ -73,18 +74,19 @@ impl OnCpu {
         Self { entries, tasks, kernel, timetable: None }
     }
 
-    /// Returns the entries as whoever watches knows them.
+    /// Returns the entries as subjects for an observer.
     pub(super) fn subjects(&self, cpu: u16) -> Vec<Subject> {
         self.entries.iter().map(|entry| entry.subject(cpu)).collect()
     }
 
-    /// All entries as tasks.
+    /// Returns all entries as tasks.
     pub(super) fn as_tasks(&self) -> Vec<Task> {
         self.entries.iter().map(|entry| entry.task.clone()).collect()
     }
 }
 
-/// What runs on `cpu`, as admission placed it; what it refused runs on the only CPU.
+/// Returns the entries of `cpu` as admission placed them. A contract that was refused runs on the
+/// only CPU.
 pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> OnCpu {
     let grant = answer.as_ref().ok();
     let stay = Stay::throughout(cpu);
@@ -111,8 +113,8 @@ pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<R
     on_cpu
 }
 
-/// Returns what runs on `cpu` of a contract whose entries come and go. Who joins later may make the others wait for
-/// longer than was proven before, so only their deadlines are proven.
+/// Returns the entries of `cpu` for a contract whose entries join and leave. An entry that joins
+/// later may increase response times beyond what was proven before, so only deadlines are proven.
 pub(super) fn on_cpu_while(
     cpu: u16,
     contract: &Contract,
@@ -132,15 +134,15 @@ pub(super) fn on_cpu_while(
             reservations(contract, |at| here(&contract.reservations[at].name)),
         );
     }
-    // Reservations are there all the time, where they were placed.
+    // Reservations are always present, where they were placed.
     let above = Contract { tasks: Vec::new(), ..contract.clone() };
     let above = on_cpu(cpu, &above, answer);
     let count = tasks.len();
     OnCpu { entries: tasks.into_iter().chain(above.entries).collect(), tasks: count, ..above }
 }
 
-/// Returns the reservations that are there, the shorter period first: where they have fixed priorities, as in the
-/// search for a witness, that is the order that keeps two of them the longest.
+/// Returns the reservations that are present, shorter periods first. In the search for a witness
+/// they have fixed priorities, and this order serves them best.
 fn reservations(contract: &Contract, stay: impl Fn(usize) -> Option<Stay>) -> Vec<Entry> {
     let all = contract.reservations.iter().enumerate();
     let mut entries: Vec<Entry> =
@@ -151,22 +153,23 @@ fn reservations(contract: &Contract, stay: impl Fn(usize) -> Option<Stay>) -> Ve
 
 fn reservation(named: &NamedReservation, stay: Stay) -> Entry {
     let (budget, period) = (named.reservation.budget(), named.reservation.period());
-    // A valid reservation has 0 < budget ≤ period, which is all that a task needs.
+    // A valid reservation has 0 < budget ≤ period; a task needs no more.
     let task = Task::new(TaskSpec::periodic(&named.name, period, budget))
         .expect("a valid reservation is a valid task");
     Entry { task, bound: None, virtual_deadline: None, kind: Kind::Reservation, stay }
 }
 
-/// What became of the entries of a CPU, in their order.
+/// The results of the entries of a CPU, in their order.
 pub(super) struct Ran {
     pub(super) summary: Summary,
     pub(super) struck: Struck,
 }
 
-/// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
-/// timetable, the thread that sends the messages of `sent` and beneath it the one that receives what comes for
-/// `received` on what both leave, and tasks under the contract's policy on what they leave, the turns of `streams` among
-/// them. A slot loses `allowance` at its start.
+/// Runs the entries of `cpu`, layer by layer, each on the time that those above it leave: the
+/// kernel's reservations by deadline, the other reservations in the slots of their timetable, the
+/// thread that sends the messages of `sent`, the thread that receives those of `received`, and
+/// tasks under the contract's policy, including the upcalls of `streams`. A slot loses `allowance`
+/// at its start.
 pub(super) fn run(
     options: &Options,
     policy: Policy,
@@ -191,14 +194,15 @@ pub(super) fn run(
         Present { arrivals, stays: stays.to_vec() }
     };
     let until = Instant::ZERO + options.until;
-    // A reservation has the processor from its release on; who uses it wakes up as it can.
+    // A reservation has the processor from its release on. The wake-up of its program is the
+    // program's own affair.
     let costs =
         Overheads { wake_up: Service::ZERO, ..options.overheads.unwrap_or_default().costs() };
     let sink = RefCell::new(Both { summary: Summary::new(&all), watching });
     let of_entries = |first: usize| Layer { sink: &sink, first: Some(first as u32) };
     let mut whole = Cpu::of(options, draws);
     let mut of_owners: Vec<Cpu> = held.iter().map(|_| Cpu::of(options, draws)).collect();
-    // The same each time that it runs: once beneath each owner of slots, and told of once.
+    // The kernel's reservations run alike below each owner of slots, but are recorded only once.
     let without_kernels = |processor, sink| {
         let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
         let jobs = Jobs::earliest_deadline(kernel.len());
@@ -237,7 +241,7 @@ pub(super) fn run(
             let end = sent.end();
             let mut thread = sent.thread(options, first, &mut free, streams);
             let struck = beneath.run(received, first, &mut thread);
-            // What is left is counted as not sent.
+            // Messages that are left are counted as not sent.
             let _left = thread.finish(end);
             struck
         }
@@ -263,7 +267,8 @@ struct Beneath<'a, 'b> {
 }
 
 impl Beneath<'_, '_> {
-    /// Runs them on what is left of their processor: messages come for `received` from `first` on.
+    /// Runs both on the time that is left of the processor. Messages come for `received` from
+    /// `first` on.
     fn run(
         &mut self,
         received: &mut Receiving,
@@ -286,7 +291,7 @@ impl Beneath<'_, '_> {
         let turn = |arrivals: &mut dyn Arrivals| {
             let mut arrivals = arrivals;
             let costs = options.overheads.unwrap_or_default().costs();
-            // Never away for ever, so everything is completed.
+            // The processor is never away for ever, so all jobs complete.
             let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
             let sink = Layer { sink, first: Some(0) };
             let mut sink = Working { streams: streams.coupled(), of_task, sink };
@@ -306,7 +311,7 @@ impl Beneath<'_, '_> {
     }
 }
 
-/// Every event goes into the summary, and to whoever watches.
+/// A sink that passes every event to the summary and to the observer.
 struct Both<'a> {
     summary: Summary,
     watching: &'a mut dyn Watching,
@@ -319,7 +324,7 @@ impl Sink for Both<'_> {
     }
 }
 
-/// Entries from `first` on, which run by themselves; `None`: they are told of elsewhere.
+/// A sink for entries from `first` on; `None` drops events that another layer records.
 struct Layer<'a, 'b> {
     sink: &'a RefCell<Both<'b>>,
     first: Option<u32>,

@@ -1,4 +1,4 @@
-//! Entries that join and leave while the others run, as the live admission decides it.
+//! Entries that join and leave during the run, as the live admission decides.
 
 use punctual_analysis::InForce;
 use punctual_model::{Contract, Duration, HostProfile, Instant, Policy, Service};
@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::options::{Options, When};
 use crate::Failure;
 
-/// What became of one entry that was to join. Field names are part of the interface.
+/// The result of one entry that was to join. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Joined {
     /// As in the contract.
     pub name: String,
-    /// When it asked.
+    /// The time of its request.
     pub at_ns: u64,
-    /// Whether it was admitted: then it was released from that instant on.
+    /// Whether it was admitted. If so, it was released from then on.
     pub admitted: bool,
-    /// Why not; null: it was.
+    /// The reason for a refusal; null if it was admitted.
     pub refusal: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Departed {
     pub at_ns: u64,
 }
 
-/// Returns what there is of `contract` from the beginning.
+/// Returns the part of `contract` that is present from the beginning.
 pub(super) fn first(contract: &Contract, options: &Options) -> Contract {
     let joins = |name: &str| options.join.iter().any(|when| when.name == name);
     let mut first = contract.clone();
@@ -42,7 +42,7 @@ pub(super) fn first(contract: &Contract, options: &Options) -> Contract {
     first
 }
 
-/// From when to when an entry is released, and where.
+/// The CPU of an entry, and the time during which it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stay {
     pub(super) cpu: u16,
@@ -51,24 +51,24 @@ pub(super) struct Stay {
 }
 
 impl Stay {
-    /// From the beginning to the end.
+    /// Returns a stay from the beginning to the end.
     pub(super) fn throughout(cpu: u16) -> Self {
         Self { cpu, from: Instant::ZERO, until: Instant::MAX }
     }
 }
 
-/// Who is there when, of a contract whose entries come and go.
+/// The times at which entries are present, for a contract whose entries join and leave.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Presence {
-    /// Those that are there at all.
+    /// The entries that are present at any time.
     stays: Vec<(String, Stay)>,
     pub(super) joined: Vec<Joined>,
     pub(super) left: Vec<Departed>,
 }
 
 impl Presence {
-    /// Asks the system of the expanded `contract` for each entry that joins, when it does; `None`: all are there all the
-    /// time.
+    /// Requests admission of each entry of the expanded `contract` at the time when it joins.
+    /// `None` if all entries are present all the time.
     pub(super) fn of(
         options: &Options,
         contract: &Contract,
@@ -89,7 +89,7 @@ impl Presence {
                 .stays
                 .extend(in_force.cpu_of(name).map(|cpu| (name.into(), Stay::throughout(cpu))));
         }
-        // At one instant who leaves goes before who joins.
+        // At one instant, entries leave before others join.
         let mut events: Vec<(&When, bool)> = options.join.iter().map(|when| (when, true)).collect();
         events.extend(options.leave.iter().map(|when| (when, false)));
         events.sort_by_key(|(when, is_join)| (when.at, *is_join));
@@ -120,13 +120,13 @@ impl Presence {
         });
     }
 
-    /// Returns when and where an entry is there; `None`: never.
+    /// Returns the CPU of an entry and the time when it is present; `None` if it never is.
     pub(super) fn of_entry(&self, name: &str) -> Option<Stay> {
         self.stays.iter().find(|(other, _)| other == name).map(|(_, stay)| *stay)
     }
 }
 
-/// Refuses joins and leaves of what cannot, or of which it makes no sense.
+/// Refuses joins and leaves of entries that cannot join or leave, and meaningless combinations.
 fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
     if contract.policy == Policy::EdfVd {
         return Err(Failure::bad_input(
@@ -172,7 +172,7 @@ fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Other arrivals, each from when its entry joins to when it leaves.
+/// Other arrivals, but each only from the time when its entry joins to the time when it leaves.
 pub(super) struct Present<A> {
     pub(super) arrivals: A,
     pub(super) stays: Vec<Stay>,

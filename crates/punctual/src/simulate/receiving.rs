@@ -1,4 +1,5 @@
-//! The channels that receive: their messages take what admission charges for them, beneath all that is sent.
+//! Runs the channels that receive: their messages take the time that admission charges, below all
+//! sending.
 
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Reservation, Service};
@@ -11,38 +12,39 @@ use super::channels::source;
 use super::options::Options;
 use crate::Failure;
 
-/// The most bytes of a packet where the contract does not say how it sends.
+/// The most bytes of a packet if the contract has no sender.
 const USUAL_PACKET: u32 = 1420;
 
-/// What became of one channel that receives.
+/// The outcome of one channel that receives.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReceivingOutcome {
     /// As in the contract.
     pub name: String,
-    /// Where they are taken in.
+    /// The CPU on which its messages are received.
     pub cpu: u16,
-    /// Messages that came.
+    /// The number of messages that came.
     pub messages: u64,
-    /// Those that the thread took in.
+    /// The number of messages that the thread received.
     pub taken: u64,
-    /// Those that it discarded, because they broke the contract.
+    /// The number of messages that the thread discarded because they exceeded the contract.
     pub non_conforming: u64,
-    /// Those for which the socket had no room.
+    /// The number of messages for which the socket had no room.
     pub dropped: u64,
-    /// From coming to being taken in.
+    /// The longest time from the arrival of a message until it was received.
     pub max_wait_ns: Option<u64>,
-    /// Whether its sender breaks its contract.
+    /// Whether its sender exceeds its declared traffic.
     #[serde(skip)]
     pub floods: bool,
 }
 
 impl ReceivingOutcome {
-    /// Returns how many messages were not taken in.
+    /// Returns the number of messages that were not received.
     pub fn not_taken(&self) -> u64 {
         self.messages - self.taken
     }
 
-    /// Returns for how many the promise was not kept: none, if the sender did not keep its own.
+    /// Returns the number of messages for which the promise was broken; 0 if the sender exceeds its
+    /// traffic.
     pub fn broken(&self) -> u64 {
         if self.floods { 0 } else { self.not_taken() }
     }
@@ -51,28 +53,28 @@ impl ReceivingOutcome {
 struct Channel {
     name: String,
     terms: Terms,
-    /// What really comes.
+    /// The actual traffic.
     comes: LinearBounded,
-    /// The most bytes of a packet; `None`: a message is one.
+    /// The most bytes of a packet; `None` if each message is one packet.
     packet: Option<u32>,
     seen: Taking,
 }
 
-/// The channels of a contract that receive and whose senders were promised a delay.
+/// The channels of a contract that receive, with senders that were promised a delay.
 #[derive(Default)]
 pub(super) struct Receiving {
     per_packet: Service,
-    /// What those may take of the thread that have no deadline.
+    /// The share of the thread for messages without a deadline.
     share: Option<BestEffort>,
     channels: Vec<Channel>,
 }
 
-/// The thread that receives, on what others leave of its processor.
+/// The thread that receives, on the processor time that higher layers leave.
 pub(super) type Thread<P> = Received<P, Box<dyn Iterator<Item = Incoming>>>;
 
 impl Receiving {
-    /// Takes those of `contract`; nothing has been seen of them. What has no deadline has the share that it has in a
-    /// broker.
+    /// Makes the receiving channels of `contract`, without observations. Messages without a
+    /// deadline have the same share as in a broker.
     pub(super) fn of(
         options: &Options,
         contract: &Contract,
@@ -120,7 +122,8 @@ impl Receiving {
         self.channels.is_empty()
     }
 
-    /// Returns the thread that takes their messages in, which come from `first` on as long as tasks are released.
+    /// Returns the thread that receives their messages, which come from `first` on for as long as
+    /// tasks are released.
     pub(super) fn thread<P: Processor>(
         &self,
         options: &Options,
@@ -144,24 +147,25 @@ impl Receiving {
         Received::new(processor, self.per_packet, self.share, channels)
     }
 
-    /// Returns by when all are taken in, if they are: as long again for what an overload delays.
+    /// Returns the time by which all messages are received, unless they never are: twice the length
+    /// of the run, in case of an overload.
     pub(super) fn end(&self, options: &Options) -> Instant {
         Instant::ZERO.saturating_add(options.until).saturating_add(options.until)
     }
 
-    /// Keeps what was seen of each.
+    /// Stores the observations of each channel.
     pub(super) fn see(&mut self, seen: &[Taking]) {
         for (channel, seen) in self.channels.iter_mut().zip(seen) {
             channel.seen = *seen;
         }
     }
 
-    /// Returns the name of each, and the least time between two of its messages.
+    /// Returns the name of each channel, and the least time between two of its messages.
     pub(super) fn spacings(&self) -> impl Iterator<Item = (&str, Duration)> {
         self.channels.iter().map(|channel| (&channel.name[..], channel.comes.min_inter_arrival()))
     }
 
-    /// Returns what became of each.
+    /// Returns the outcome of each channel.
     pub(super) fn outcomes(self, cpu: u16) -> impl Iterator<Item = ReceivingOutcome> {
         self.channels.into_iter().map(move |channel| {
             let Channel { name, terms, comes, seen, .. } = channel;
@@ -179,7 +183,7 @@ impl Receiving {
     }
 }
 
-/// The datagrams of a message.
+/// Returns the number of datagrams of a message.
 fn datagrams(bytes: u32, packet: Option<u32>) -> u32 {
     packet.map_or(1, |packet| bytes.div_ceil(packet).max(1))
 }

@@ -1,4 +1,4 @@
-//! How much there is to simulate: told before it is begun, so that each run comes to an end.
+//! Estimates the length of a simulation before it begins, so that every run comes to an end.
 
 use punctual_model::{Contract, Duration};
 
@@ -7,18 +7,18 @@ use super::options::Options;
 use super::receiving::Receiving;
 use crate::Failure;
 
-/// Jobs, messages, packets and thefts of a run, all together: some minutes.
+/// The most jobs, messages, packets and thefts of a run, all together. They take some minutes.
 const MOST: u128 = 500_000_000;
 
-/// What makes so many steps, and what would make fewer.
+/// A number of steps, with its cause and a way to have fewer.
 struct Part {
     steps: u128,
-    /// A clause with the number and its place.
+    /// A clause with the number and its cause.
     why: String,
     instead: &'static str,
 }
 
-/// Refuses a run of which nobody would see the end.
+/// Refuses a run that would take too long.
 pub(super) fn bounded(
     options: &Options,
     contract: &Contract,
@@ -86,7 +86,7 @@ fn parts(
     }
     if let Some(stolen) = options.stolen {
         let (taken, period) = (stolen.budget().at_full_speed(), stolen.period());
-        // What is left of the CPU takes the longer for the work.
+        // Work takes longer on what is left of the CPU.
         let left = u128::from((period - taken).as_nanos().max(1));
         parts.push(Part {
             steps: work / left + 1,
@@ -97,7 +97,7 @@ fn parts(
     parts
 }
 
-/// Channels are simulated for up to twice as long.
+/// Channels are simulated for up to twice the length of the run.
 fn of_sender(
     options: &Options,
     contract: &Contract,
@@ -129,7 +129,7 @@ fn of_sender(
     }
 }
 
-/// Rounds down, so that people can read it: `1900000` becomes `1000000`.
+/// Rounds down to one digit for legibility: `1900000` becomes `1000000`.
 fn leading_digit(nanos: u128) -> u64 {
     let unit = 10_u128.pow(nanos.checked_ilog10().unwrap_or(0));
     u64::try_from(nanos / unit * unit).unwrap_or(u64::MAX).max(1)

@@ -1,4 +1,5 @@
-//! The streams: their frames, the turns of their upcalls, and the messages that those hand over to their channels.
+//! Runs the streams: their frames, the jobs of their upcalls, and the messages that these hand over
+//! to their channels.
 
 use punctual_analysis::Grant;
 use punctual_analysis::mapping::Mapping;
@@ -13,47 +14,47 @@ use super::arrivals::{self, Draws, Purpose};
 use super::channels::source;
 use super::options::{Options, Pattern};
 
-/// What became of one stream.
+/// The outcome of one stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamOutcome {
     /// As in the contract.
     pub name: String,
-    /// Frames that became ready.
+    /// The number of frames that became ready.
     pub frames: u64,
-    /// Those that took longer than the stream's delay.
+    /// The number of frames that took longer than the stream's delay.
     pub late: u64,
-    /// Those that had not left long after the last was ready.
+    /// The number of frames that had not left long after the last one became ready.
     pub not_sent: u64,
-    /// From being ready to the end of the last packet.
+    /// The longest delay from the time when a frame is ready to the end of its last packet.
     pub max_delay_ns: Option<u64>,
-    /// Null: admission proved none.
+    /// The proven delay; null if admission proved none.
     pub proven_delay_ns: Option<u64>,
     /// As in the contract.
     pub delay_ns: u64,
-    /// Whether more frames come than was said.
+    /// Whether more frames come than the contract declares.
     #[serde(skip)]
     pub floods: bool,
 }
 
 impl StreamOutcome {
-    /// Returns for how many frames the promise was not kept.
+    /// Returns the number of frames for which the promise was broken.
     pub fn broken(&self) -> u64 {
         if self.floods { 0 } else { self.late + self.not_sent }
     }
 }
 
-/// The streams of a contract between their upcalls and their channels.
+/// The streams of a contract, between their upcalls and their channels.
 pub(super) struct Streams<'a> {
     mappings: &'a [Mapping],
     delays: Vec<Duration>,
-    /// When the first frames become ready, or soon after it.
+    /// The time at which the first frames become ready, or shortly before it.
     first: Instant,
     coupled: Coupled,
 }
 
 impl<'a> Streams<'a> {
-    /// Takes those of the expanded `contract`, which became `mappings`. Their last frames are ready early enough to be
-    /// worked off as long as tasks are released.
+    /// Makes the streams of the expanded `contract` from their `mappings`. The last frames become
+    /// ready early enough to be processed while tasks are still released.
     pub(super) fn of(options: &Options, contract: &Contract, mappings: &'a [Mapping]) -> Self {
         let tasks = &contract.tasks;
         let blocker = arrivals::longest_quantum(tasks);
@@ -64,7 +65,7 @@ impl<'a> Streams<'a> {
             let frames = LinearBounded::new(1, spec.frame_size, spec.frame_period, spec.burst)
                 .expect("mapped, so its frames are bounded");
             let frames = options.flooded(stream.name(), frames);
-            // Just after a turn looked for them.
+            // A frame becomes ready just after a job has looked for frames.
             let after = Duration::from_nanos(u64::from(options.pattern() == Pattern::Adversarial));
             let frames = source(options.pattern(), frames, first + after, &mut rng);
             let last = Instant::ZERO + options.until.saturating_sub(spec.delay);
@@ -85,13 +86,13 @@ impl<'a> Streams<'a> {
         &self.coupled
     }
 
-    /// Returns the stream that each of `tasks` works off, if it does.
+    /// Returns the stream that each of `tasks` processes, if there is one.
     pub(super) fn of_tasks(&self, tasks: &[Task]) -> Vec<Option<usize>> {
         let at = |task: &Task| self.mappings.iter().position(|it| it.upcall.name() == task.name());
         tasks.iter().map(at).collect()
     }
 
-    /// Returns the stream that each of `channels` sends, if it does.
+    /// Returns the stream that each of `channels` sends, if there is one.
     pub(super) fn of_channels(&self, channels: &[Channel]) -> Vec<Option<usize>> {
         let at = |channel: &Channel| {
             self.mappings.iter().position(|it| it.channel.name() == channel.name())
@@ -99,7 +100,7 @@ impl<'a> Streams<'a> {
         channels.iter().map(at).collect()
     }
 
-    /// Returns the arrivals of `tasks` with their turns.
+    /// Returns the arrivals of `tasks`, linked to the frames of their streams.
     pub(super) fn turns<A: Arrivals>(&self, tasks: &[Task], arrivals: A) -> Turns<A> {
         let streams = self.of_tasks(tasks);
         let period = |(task, stream): (&Task, &Option<usize>)| {
@@ -108,7 +109,7 @@ impl<'a> Streams<'a> {
         Turns::new(arrivals, tasks.iter().zip(&streams).map(period), self.first)
     }
 
-    /// Returns what became of each.
+    /// Returns the outcome of each stream.
     pub(super) fn outcomes(self, options: &Options, grant: Option<&Grant>) -> Vec<StreamOutcome> {
         let seen = self.coupled.seen();
         let outcome = |((mapping, delay), seen): ((&Mapping, Duration), _)| {

@@ -1,4 +1,4 @@
-//! Drawn contracts: what is admitted is not late in any layer, on the link neither.
+//! Draws contracts and checks that no admitted entry is late in any layer or on the link.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -23,7 +23,8 @@ impl Draw {
     }
 }
 
-/// Messages from small to large, beside best effort or none, and a thread that may take 5 to 90 % of a CPU for them.
+/// Draws channels with small to large messages, with or without best effort, and a sending thread
+/// with 5 to 90 % of a CPU.
 fn channels(draw: &mut Draw) -> String {
     let mbits = [10, 100, 1_000][draw.of(0, 2) as usize];
     let period = draw.of(1, 10);
@@ -79,7 +80,7 @@ fn channels(draw: &mut Draw) -> String {
     text
 }
 
-/// Tasks with quanta, and above them channels, and reservations of the kernel or of commands.
+/// Draws tasks with quanta, and above them channels and reservations of the kernel or of commands.
 fn drawn(draw: &mut Draw) -> String {
     let policy = ["rmdp", "rm", "fp", "edf", "fifo"][draw.of(0, 4) as usize];
     let cpus = draw.of(1, 2);
@@ -95,7 +96,7 @@ fn drawn(draw: &mut Draw) -> String {
     if draw.of(0, 1) == 1 {
         text += &channels(draw);
     }
-    // None, all, or some.
+    // No reservation is of a command, all are, or some.
     let of_commands = draw.of(0, 2);
     for at in 0..draw.of(0, 4) {
         let period = draw.of(2_000, 40_000);
@@ -110,7 +111,7 @@ fn drawn(draw: &mut Draw) -> String {
     text
 }
 
-/// A host whose costs are drawn.
+/// Draws the costs of a host.
 fn host(draw: &mut Draw) -> HostProfile {
     let switch = draw.of(0, 1) * draw.of(0, 50);
     let wake_up = draw.of(0, 1) * draw.of(0, 400);
@@ -126,7 +127,7 @@ fn host(draw: &mut Draw) -> HostProfile {
 const PATTERNS: [Pattern; 4] =
     [Pattern::Periodic, Pattern::Sporadic, Pattern::Bursty, Pattern::Adversarial];
 
-/// Runs half a second of `placed`, which pays what admission charges.
+/// Runs half a second of `placed` with the costs that admission charges.
 fn run(placed: &Placed, seed: u64, pattern: Pattern, flood: Option<Flood>) -> Report {
     let HostProfile { context_switch, wake_up, .. } = placed.host;
     let options = Options {
@@ -147,8 +148,8 @@ fn run(placed: &Placed, seed: u64, pattern: Pattern, flood: Option<Flood>) -> Re
     report
 }
 
-/// Returns whether an entry of that name is no promise: beside a timetable a reservation that nobody in the contract holds
-/// is bandwidth alone (docs/CAVEATS.md).
+/// Returns whether an entry of that name has no promise: beside a timetable, a reservation that no
+/// command holds is bandwidth alone (docs/CAVEATS.md).
 fn excused(placed: &Placed) -> impl Fn(&str) -> bool + use<'_> {
     let reservations = &placed.contract.reservations;
     let tables = placed.answer.iter().flat_map(|grant| &grant.timetables);
@@ -158,8 +159,8 @@ fn excused(placed: &Placed) -> impl Fn(&str) -> bool + use<'_> {
     move |name| spare && held.contains(&name)
 }
 
-/// How many of so many drawn contracts were admitted, how many streams they have, and those that were broken all the
-/// same.
+/// Returns the number of admitted contracts among the `count` drawn ones, the number of their
+/// streams, and the seeds with a broken promise.
 fn broken(count: u64) -> (u64, usize, Vec<String>) {
     let (mut admitted, mut streams, mut broken) = (0, 0, Vec::new());
     for seed in 0..count {
@@ -209,7 +210,7 @@ fn broken(count: u64) -> (u64, usize, Vec<String>) {
     (admitted, streams, broken)
 }
 
-/// More of them: `PUNCTUAL_DRAWS=10000 cargo test …`.
+/// Draws more contracts with `PUNCTUAL_DRAWS=10000 cargo test …`.
 #[test]
 fn what_is_admitted_is_late_in_no_layer() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
@@ -220,7 +221,7 @@ fn what_is_admitted_is_late_in_no_layer() {
     assert!(admitted > count / 4 && streams as u64 > count / 30, "{admitted} {streams}");
 }
 
-/// Channels that receive above tasks with so much time that admission has room for what a sender that breaks its word takes.
+/// Draws receiving channels above tasks whose slack covers the time that a flooding sender takes.
 fn receiving(draw: &mut Draw) -> String {
     let policy = ["rmdp", "rm", "fp", "edf", "fifo"][draw.of(0, 4) as usize];
     let packet = draw.of(1, 15);
@@ -245,8 +246,9 @@ fn receiving(draw: &mut Draw) -> String {
     text
 }
 
-/// What a sender that breaks its word can take of the thread that receives: as many datagrams as a turn may have for each
-/// message that its policer lets pass, and the share of those without a deadline.
+/// Returns the contract with the most that a flooding sender can take of the receiving thread: as
+/// many datagrams as a turn may have for each message that its policer passes, and the share of
+/// messages without a deadline.
 fn at_worst(contract: &Contract, flooded: &str) -> Contract {
     let mut wide = contract.clone();
     let Some(channel) = wide.receiving.iter_mut().find(|it| it.name == flooded) else {
@@ -261,7 +263,7 @@ fn at_worst(contract: &Contract, flooded: &str) -> Contract {
     channel.traffic = Traffic::Bounded(arrivals.expect("valid"));
     let route = wide.routes.iter_mut().find(|route| route.channel == flooded).expect("one each");
     route.framing = Framing::Fragments;
-    // The tasks are below what is taken, however much the threads may take.
+    // The tasks run below the receiving thread, whatever share the threads may have.
     let cpu = Reservation::new(Service::from_millis(90), Duration::from_millis(100)).ok();
     wide.sender = Some(SenderSpec { cpu, ..spec });
     let per_packet = spec.sender(None).expect("with costs").costs.per_packet();
@@ -283,8 +285,8 @@ fn at_worst(contract: &Contract, flooded: &str) -> Contract {
     wide
 }
 
-/// One channel of each drawn contract comes up to a hundred times as densely as it may. All others get what they were
-/// promised, tasks and reservations too.
+/// One channel of each drawn contract gets up to a hundred times its declared traffic. All other
+/// channels, tasks and reservations keep their promises.
 #[test]
 fn who_breaks_its_word_harms_nobody_else() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
@@ -317,7 +319,7 @@ fn who_breaks_its_word_harms_nobody_else() {
             let times = draw.of(2, 100);
             let flood = Flood { name: flooded.clone(), times: times as u32 };
             let report = run(&placed, seed, pattern, Some(flood));
-            // A bound is proven beside those that keep their word.
+            // A bound is proven only for conforming senders.
             let past = |exceeds: bool| exceeds && !receives;
             let kept = report.entries().all(|entry| {
                 (entry.late == 0 || excused(&entry.name)) && !past(entry.exceeds_bound)

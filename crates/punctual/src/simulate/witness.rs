@@ -1,4 +1,4 @@
-//! Searches a schedule within the contract in which a job is late.
+//! Searches for a schedule within the contract in which a job is late.
 
 use std::cell::RefCell;
 
@@ -13,18 +13,18 @@ use super::{Options, Placed, Watching, host_of};
 use crate::Failure;
 use crate::host::{Chosen, Stamp};
 
-/// What a search found. Field names are part of the interface.
+/// The result of a search. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Search {
-    /// Whether admission admits the contract.
+    /// Whether the contract is admitted.
     pub admitted: bool,
-    /// Jobs simulated on each CPU at most.
+    /// The most jobs that are simulated on each CPU.
     pub budget_jobs: u64,
-    /// Null: none was found.
+    /// The schedule; null if none was found.
     pub witness: Option<Found>,
-    /// What admission took switches to cost, and where that is from.
+    /// The host profile with the costs that admission charged.
     pub host_profile: Stamp,
-    /// The host on which it is admitted.
+    /// The host for which the contract was admitted.
     #[serde(skip)]
     pub host: HostProfile,
 }
@@ -32,19 +32,20 @@ pub struct Search {
 /// A schedule in which a job is late.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// Where it happens.
+    /// The CPU.
     pub cpu: u16,
-    /// The task of the job with the earliest deadline of those that are late.
+    /// The task of the late job; of several late jobs, the one with the earliest deadline.
     pub task: String,
-    /// Its index.
+    /// The index of the job.
     pub job: u64,
-    /// When it was released.
+    /// The release of the job.
     pub release_ns: u64,
-    /// When it is due.
+    /// The absolute deadline of the job.
     pub absolute_deadline_ns: u64,
-    /// When it is complete.
+    /// The completion of the job.
     pub completion_ns: u64,
-    /// All that are known before that job is complete, in the order in which they become known.
+    /// The jobs that become known before the late job is complete, in the order in which they
+    /// become known.
     pub releases: Vec<Release>,
 }
 
@@ -57,20 +58,22 @@ pub struct Release {
     pub job: u64,
     /// Its nominal release.
     pub release_ns: u64,
-    /// When the scheduler learns of it.
+    /// The time at which the scheduler learns of it.
     pub known_ns: u64,
-    /// How long it runs.
+    /// Its execution time.
     pub exec_time_ns: u64,
-    /// When it is due.
+    /// Its absolute deadline.
     pub absolute_deadline_ns: u64,
 }
 
-/// Searches a schedule of `contract` in which a job of a task is late, and has `watching` see one that is found.
+/// Searches for a schedule of `contract` in which a job of a task is late. If one is found, it is
+/// replayed to `watching`.
 ///
-/// Switches are free in it. Channels are left out.
+/// Switches are free in it, and channels are left out.
 ///
 /// # Errors
-/// If the contract has no tasks, or a timetable, or is refused on several CPUs; or what `watching` says.
+/// If the contract has no tasks, has a timetable, or is refused on several CPUs; also any error of
+/// `watching`.
 pub fn search(
     contract: &Contract,
     chosen: &Chosen,
@@ -93,11 +96,13 @@ pub fn search(
     }
     let budget = Budget::default();
     let found = (0..contract.cpus).find_map(|cpu| {
-        // The handlers of channels stay out: their time in one piece need not be possible.
+        // The handlers of channels are left out: a schedule in which their time comes in one piece
+        // need not be possible.
         let on_cpu = on_cpu(cpu, contract, answer);
         let tasks = on_cpu.as_tasks();
         let flat = Jobs::of(contract.policy, &tasks[..on_cpu.tasks], on_cpu.kernel as u32);
-        // The search has reservations as the most urgent tasks, which yield points of others delay.
+        // In the search reservations are the most urgent tasks, and the yield points of other tasks
+        // delay them.
         let witness = witness::search(&tasks, &flat, budget)?;
         let witness = witness.in_layers(&tasks, on_cpu.kernel, jobs(contract.policy, &on_cpu))?;
         Some((cpu, on_cpu, witness))
@@ -119,7 +124,7 @@ pub fn search(
     })
 }
 
-/// Returns the order of a CPU's tasks, beneath its reservations.
+/// Returns the order of a CPU's tasks, below its reservations.
 fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
     Jobs::of(policy, &on_cpu.as_tasks()[..on_cpu.tasks], 0)
 }
@@ -139,7 +144,7 @@ fn describe(cpu: u16, on_cpu: &OnCpu, witness: &Witness) -> Found {
             absolute_deadline_ns: arrival.release.saturating_add(deadline).as_nanos(),
         }));
     }
-    // Stable: what becomes known at one instant stays in the order of the contract.
+    // The sort is stable: jobs that become known at one instant stay in the order of the contract.
     releases.sort_by_key(|release| release.known_ns);
     let missed = task(witness.missed.task as usize);
     let deadline = witness.absolute_deadline;
@@ -154,7 +159,7 @@ fn describe(cpu: u16, on_cpu: &OnCpu, witness: &Witness) -> Found {
     }
 }
 
-/// Has the entries from `first` on seen.
+/// A sink that passes the entries from `first` on to the observer.
 struct From<'a, 'b> {
     watching: &'a RefCell<&'b mut dyn Watching>,
     first: usize,

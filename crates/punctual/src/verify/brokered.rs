@@ -1,5 +1,5 @@
-//! Channels that a broker has granted, to a command of the contract or to a program that asked for one by a name of the
-//! contract: their accounts are the broker's.
+//! Judges the channels that a broker has granted, to a command of the contract or to a program that
+//! requested one by a name of the contract. The broker keeps their accounts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,34 +13,34 @@ use punctual_model::{Contract, Duration, Instant};
 use super::programs::Owners;
 use super::promises::{Became, Outcome, broken};
 
-/// The broker is asked so often.
+/// The interval between requests to the broker.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Losses that are no fault of the sending program.
+/// Causes of losses that are not the sending program's fault.
 const OURS: [&str; 2] = ["refused", "unreachable"];
 
-/// The channels of a contract, as a broker tells of them.
+/// The channels of a contract, as reported by a broker.
 pub(super) struct Brokered {
     broker: Option<Broker>,
-    /// Names of the contract's channels.
+    /// The names of the contract's channels.
     names: Vec<String>,
-    /// The channel of each command, by its place.
+    /// The channel of each command, by position.
     of_command: Vec<Option<String>>,
     next: Instant,
     seen: BTreeMap<GrantId, Seen>,
 }
 
-/// One grant.
+/// The reports on one grant.
 struct Seen {
     name: String,
-    /// What it had counted before.
+    /// The counts from before the run.
     before: Counts,
     was_broken: bool,
     last: ChannelStatus,
 }
 
 impl Brokered {
-    /// Asks the broker there, if one runs. What it has counted so far does not count.
+    /// Connects to the broker at `at`, if one runs. Its counts so far are disregarded.
     pub(super) fn start(at: &Path, contract: &Contract, owners: &Owners) -> Self {
         let sending = contract.channels.iter().map(|one| one.name().to_owned());
         let receiving = contract.receiving.iter().map(|one| one.name.clone());
@@ -54,18 +54,18 @@ impl Brokered {
         brokered
     }
 
-    /// Returns whether it has said nothing of a channel of the contract so far.
+    /// Returns whether the broker has reported no channel of the contract so far.
     pub(super) fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Returns whether a channel of the contract is its, or will be when its command runs.
+    /// Returns whether the broker carries the channel, or will when its command runs.
     pub(super) fn has(&self, name: &str) -> bool {
         self.seen.values().any(|seen| seen.name == name)
             || self.of_command.iter().flatten().any(|of| of == name)
     }
 
-    /// Asks, if it is time.
+    /// Requests a report if it is time.
     pub(super) fn look(&mut self, owners: &Owners) {
         if clock::now() < self.next {
             return;
@@ -74,7 +74,7 @@ impl Brokered {
         self.ask(owners, false);
     }
 
-    /// Asks, before the programs are ended.
+    /// Requests a report before the programs are ended.
     pub(super) fn look_once_more(&mut self, owners: &Owners) {
         self.ask(owners, false);
     }
@@ -82,7 +82,7 @@ impl Brokered {
     fn ask(&mut self, owners: &Owners, is_first: bool) {
         let Some(broker) = &mut self.broker else { return };
         let Ok(status) = broker.channels() else {
-            // It is gone; what it said last stands.
+            // The broker is gone; its last report stands.
             self.broker = None;
             return;
         };
@@ -95,14 +95,15 @@ impl Brokered {
             let of_command = command.and_then(|at| self.of_command.get(at)?.clone());
             let by_name = || self.names.iter().find(|name| **name == one.channel.name).cloned();
             let Some(name) = of_command.or_else(by_name) else { continue };
-            // One that came since has counted nothing before.
+            // A grant that is new has counted nothing before.
             let before = if is_first { one.counts.clone() } else { None };
             let (before, was_broken) = (before.unwrap_or_default(), is_first && one.broken);
             self.seen.insert(one.grant, Seen { name, before, was_broken, last: one });
         }
     }
 
-    /// Returns what became of each channel, by its name; of one with several grants several times.
+    /// Returns the outcome of each grant with the name of its channel. A channel with several
+    /// grants comes several times.
     pub(super) fn outcomes(&self) -> impl Iterator<Item = (&str, Outcome)> {
         self.seen.values().map(|seen| (&*seen.name, seen.outcome()))
     }

@@ -1,5 +1,6 @@
-//! The channels of a contract, through the sender's thread to an emulated link, where no receiver is: the largest
-//! messages, a burst, and then one as often as one may come.
+//! Sends on the channels of a contract through the sender's thread to an emulated link without a
+//! receiver: messages of the largest size, first a burst, and then one as often as the contract
+//! allows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,16 +29,17 @@ use super::promises::{Became, Outcome, broken};
 use super::report;
 use super::synthetic::Undriven;
 
-/// Events that wait to be taken: a second of 65,536 messages.
+/// The capacity for events: a second of 65,536 messages.
 const EVENTS: usize = 1 << 17;
 
-/// After its sources have stopped, what is inside may take so long beyond the longest delay bound.
+/// The time beyond the longest delay bound in which the last messages may leave after the sources
+/// have stopped.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// It is looked so often whether all has left.
+/// The interval between checks whether all messages have left.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// From here on the first messages come, when all is there.
+/// The time until the first messages, in which everything is set up.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// A sender's thread, and the sources that feed it.
@@ -53,16 +55,17 @@ pub(super) struct Emulated {
 
 struct Carried {
     name: String,
-    /// In the session.
+    /// Its number in the session.
     number: u32,
     account: Arc<Account>,
 }
 
-/// What runs, if anything does, and what does not.
+/// The running sender, if there is one, and the channels that cannot be sent on.
 pub(super) type Started = (Option<Emulated>, Vec<Undriven>);
 
 impl Emulated {
-    /// Sends on the channels of a contract, whose streams were expanded, that `wanted` names.
+    /// Sends on those channels of `contract` that `wanted` names. The contract's streams must be
+    /// expanded.
     pub(super) fn start(
         contract: &Contract,
         wanted: impl Fn(&str) -> bool,
@@ -93,7 +96,7 @@ impl Emulated {
     ) -> Result<(Self, Vec<Undriven>), String> {
         let room = u32::try_from(channels.len()).map_err(|why| why.to_string())?;
         let (tells, events) = Events::new(EVENTS);
-        // The sender itself keeps to the link's times; behind it is room for everything.
+        // The sender itself keeps to the times of the link, so the device has room for everything.
         let device = NullDevice::new(spec.link, u32::MAX, Duration::MAX, ());
         let mut thread = SenderThread::start(Setup {
             link: spec.link,
@@ -106,7 +109,7 @@ impl Emulated {
         })
         .map_err(|why| why.to_string())?;
         let tid = thread.tid();
-        // As the broker has it: above upcalls.
+        // The level is the broker's: above upcalls.
         sched::set(tid, Class::Fifo { priority: GUARD + 1 }).map_err(|why| why.to_string())?;
         let (mut carried, mut sources, mut not) = (Vec::new(), Vec::new(), Vec::new());
         let first = clock::now() + LEAD;
@@ -144,7 +147,7 @@ impl Emulated {
         Ok((Self { _thread: thread, sources, stop, events, lost: 0, channels, longest }, not))
     }
 
-    /// Passes on what happened since the last call.
+    /// Passes the events since the last call to the session.
     pub(super) fn tell(&mut self, session: &mut Session) {
         while let Some(mut event) = self.events.pop() {
             if let Some(channel) = self.channels.get(event.job.task as usize) {
@@ -159,11 +162,11 @@ impl Emulated {
         }
     }
 
-    /// Sends no more messages. Returns of each channel, when what was inside has left or is overdue, its number in
-    /// the session and what became of it.
+    /// Stops the sources and waits until their messages have left or are overdue. Returns the
+    /// number in the session and the outcome of each channel.
     pub(super) fn stop(mut self, session: &mut Session) -> Vec<report::Channel> {
         self.stop.store(true, Ordering::Relaxed);
-        // It does not panic; if it did, it said so then, and what it had is gone.
+        // The thread does not panic; if it did, it has printed the reason, and its queues are gone.
         let sources = self.sources.take().and_then(|sources| sources.join().ok());
         let mut sources = sources.unwrap_or_default();
         let until = clock::now().saturating_add(self.longest).saturating_add(LEAVING);
@@ -175,13 +178,14 @@ impl Emulated {
         let now = clock::now();
         let outcome = |one: &Carried| (one.name.clone(), one.number, outcome(&one.account, now));
         let all = self.channels.iter().map(outcome).collect();
-        // With their bells closed the channels would end before they are judged.
+        // The queues live until here: closing their bells would end the channels before they are
+        // judged.
         drop(sources);
         all
     }
 }
 
-/// Opens a channel. Returns its client's end, and its account.
+/// Opens a channel. Returns the client's end and the account.
 fn attach(
     contract: &Contract,
     spec: SenderSpec,
@@ -195,11 +199,11 @@ fn attach(
     let framing = route.map(|route| route.framing);
     let framing = framing.unwrap_or(Framing::of(arrivals.max_message(), packet_bytes));
     let framing = match framing {
-        // One that is no datagram of this link goes in pieces.
+        // A message that is too long for a datagram of this link goes in fragments.
         Framing::Datagram if arrivals.max_message() > packet_bytes => Framing::Fragments,
         framing => framing,
     };
-    // A burst, what waits for its logical arrival, and one being written.
+    // Room for a burst, the messages that wait for their logical arrival, and one being written.
     let inside = (delay_bound / arrivals.min_inter_arrival()).saturating_add(2);
     let slots = u64::from(arrivals.max_burst()).saturating_add(inside).next_power_of_two();
     let slots = u32::try_from(slots.min(u64::from(Geometry::MAX_SLOTS))).unwrap_or(1);
@@ -211,7 +215,7 @@ fn attach(
     let opening = Opening {
         terms: Terms {
             arrivals,
-            // Deadlines decide, not ranks.
+            // Deadlines decide here, not ranks.
             promise: Promised::RealTime { rank: Rank(0), delay_bound },
             too_early: route.map(|route| route.too_early).unwrap_or_default(),
         },
@@ -228,7 +232,7 @@ fn attach(
     Ok((client.into(), account))
 }
 
-/// Says what became of a channel by its own account.
+/// Judges a channel by its own account.
 fn outcome(account: &Account, now: Instant) -> Outcome {
     let seen = account.snapshot();
     let worst = seen.worst_lateness_nanos.unwrap_or(0).max(0).cast_unsigned();
@@ -242,10 +246,10 @@ fn outcome(account: &Account, now: Instant) -> Outcome {
     Outcome { became, jobs, late, max_tardiness: Duration::from_nanos(worst) }
 }
 
-/// The sources look whether to end at least so often.
+/// The longest time between two checks of the sources whether to end.
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
-/// The sender of one channel.
+/// The source of one channel.
 struct Source {
     sending: Sending,
     message: Vec<u8>,
@@ -258,18 +262,18 @@ impl Source {
         Self { sending, message, pace: Pace::new(traffic, first) }
     }
 
-    /// Counts messages that have not left.
+    /// Returns the number of messages that have not left.
     fn unreleased(&mut self) -> u64 {
-        // A queue that makes no sense has been ended by the sender, which says so.
+        // A corrupt queue has been ended by the sender, which reports it.
         self.sending.unreleased().unwrap_or(0)
     }
 }
 
-/// When the next message may come.
+/// The schedule of a source.
 struct Pace {
     due: Instant,
     spacing: Duration,
-    /// Of the burst, after the next.
+    /// The messages of the burst that may follow the next one at once.
     at_once: u32,
 }
 
@@ -279,7 +283,8 @@ impl Pace {
         Self { due: first, spacing, at_once: burst - 1 }
     }
 
-    /// Notes that a message was sent at `now`. What is late does not catch up: that might be too fast.
+    /// Notes that a message was sent at `now`. A late source does not catch up, because that might
+    /// exceed the contract.
     fn sent(&mut self, now: Instant) {
         match self.at_once.checked_sub(1) {
             Some(left) => self.at_once = left,
@@ -288,7 +293,7 @@ impl Pace {
     }
 }
 
-/// Sends until it is told to stop. Returns the queues, with what is left in them.
+/// Sends until `stop` is set. Returns the queues with the messages left in them.
 fn send_all(mut all: Vec<Source>, stop: &Arc<AtomicBool>) -> Vec<Source> {
     let mut gone = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -298,9 +303,10 @@ fn send_all(mut all: Vec<Source>, stop: &Arc<AtomicBool>) -> Vec<Source> {
             let source = &mut all[at];
             while source.pace.due <= clock::now() {
                 match source.sending.try_send(&source.message) {
-                    // Without room there is no message: what is late inside is counted there.
+                    // A message without room is dropped: the channel counts the lateness of those
+                    // inside.
                     Ok(()) | Err(SendError::Full { .. }) => source.pace.sent(clock::now()),
-                    // The sender has ended it, and says why.
+                    // The sender has ended the channel, and reports the reason.
                     Err(_) => {
                         gone.push(all.swap_remove(at));
                         break;
@@ -322,14 +328,14 @@ mod tests {
         let traffic = LinearBounded::fixed(100, Duration::from_nanos(10), 3).expect("valid");
         let mut pace = Pace::new(traffic, Instant::from_nanos(5));
         let mut sent: Vec<u64> = Vec::new();
-        // Twice it comes late.
+        // The source is late twice.
         for late in [0, 0, 0, 0, 4, 0, 0, 35, 0, 0] {
             let now = pace.due.saturating_add(Duration::from_nanos(late));
             sent.push(now.as_nanos());
             pace.sent(now);
         }
         assert_eq!(sent[..4], [5, 5, 5, 15]);
-        // In each window no more than the contract allows.
+        // No window holds more than the contract allows.
         for (first, from) in sent.iter().enumerate() {
             for (nth, to) in sent[first..].iter().enumerate() {
                 let window = Duration::from_nanos(to - from + 1);

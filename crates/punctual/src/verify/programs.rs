@@ -1,4 +1,4 @@
-//! The commands of the contract, run by `punctual run`, and which thread belongs to which.
+//! Runs the commands of the contract by `punctual run`, and finds the command of each thread.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +16,13 @@ use super::Options;
 use crate::Failure;
 use crate::run::{Planned, Prepared, Settings};
 
-/// `punctual run` gives its programs two seconds, and kills them then.
+/// The time for `punctual run` to end. It gives its programs two seconds and then kills them.
 const GRACE: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(5);
-/// Processes between a thread and `punctual run`, beyond which it is not looked for.
+/// The most processes between a thread and `punctual run` for which the descent is followed.
 const DEEPEST: usize = 64;
 
-/// Finds out how each command would be started, in file order.
+/// Returns how each command would be started, in file order.
 pub(super) fn plan(
     contract: &Contract,
     host: &HostProfile,
@@ -35,7 +35,7 @@ pub(super) fn plan(
     let prepared = Prepared::contract(contract, host, &[], settings, &mut |_| {});
     let plan = prepared.and_then(|prepared| prepared.plan());
     plan.map(|plan| plan.commands).map_err(|error| match error.into() {
-        // The contract was admitted; it is this host that cannot start its programs.
+        // The contract was admitted, so the refusal is about this host.
         Failure::Refused(why) => Failure::CannotHere(why),
         other => other,
     })
@@ -45,15 +45,15 @@ fn cannot_run(why: impl std::fmt::Display) -> Failure {
     Failure::cannot_here(format!("punctual run cannot be started for the commands: {why}"))
 }
 
-/// `punctual run`, and in it the programs. All die with us.
+/// The child `punctual run` with its programs. All die with this process.
 pub(super) struct Programs {
     child: Child,
     ended: Option<ExitStatus>,
 }
 
 impl Programs {
-    /// Starts them; none if the contract has no commands. What the programs print goes to standard error, because
-    /// standard output is the verdict's.
+    /// Starts the programs; `None` if the contract has no commands. Their output goes to standard
+    /// error, because standard output is for the verdict.
     pub(super) fn start(
         file: &Path,
         options: &Options,
@@ -82,7 +82,8 @@ impl Programs {
         Ok(self.ended.is_some())
     }
 
-    /// Asks them to end if they have not. Returns how they ended by themselves, if they did.
+    /// Asks the programs to end if they have not. Returns the exit status if they ended by
+    /// themselves.
     pub(super) fn end(mut self) -> Result<Option<ExitStatus>, Failure> {
         if self.have_ended()? {
             return Ok(self.ended);
@@ -99,15 +100,15 @@ impl Programs {
     }
 }
 
-/// Which command each thread belongs to, and what it is promised.
+/// The command of each thread, and its promise.
 #[derive(Clone)]
 pub(super) struct Owners(Arc<Mutex<Inner>>);
 
 struct Inner {
-    /// `punctual run`.
+    /// The process `punctual run`.
     run: Option<u32>,
     commands: Vec<Owner>,
-    /// The first process of each command that was found.
+    /// The first process of each command, as far as found.
     roots: BTreeMap<u32, usize>,
     threads: BTreeMap<u32, usize>,
 }
@@ -124,7 +125,7 @@ impl Owners {
             let words = std::iter::once(command.program());
             let words = words.chain(command.arguments().iter().map(String::as_str));
             let promise = command.held().map(|held| {
-                // In range by the contract's validation.
+                // The contract's validation ensures that the index is in range.
                 let reservation = contract.reservations[held.reservation].reservation;
                 Promise {
                     period: None,
@@ -145,18 +146,18 @@ impl Owners {
         Self(Arc::new(Mutex::new(Inner { run, commands, roots, threads })))
     }
 
-    /// Notes that programs are children of this process.
+    /// Notes that the programs are children of this process.
     pub(super) fn started(&self, run: u32) {
         self.inner().run = Some(run);
     }
 
-    /// Returns what says, for the session, what a thread that was found is promised.
+    /// Returns a function that gives the session the promise of a thread.
     pub(super) fn asked(&self) -> impl FnMut(u32) -> Promise + Send + 'static {
         let owners = self.clone();
         move |tid| owners.inner().promise_of(tid)
     }
 
-    /// Returns the place of the command that a thread belongs to.
+    /// Returns the position of the command of a thread.
     pub(super) fn of(&self, tid: u32) -> Option<usize> {
         self.inner().threads.get(&tid).copied()
     }
@@ -177,7 +178,7 @@ impl Inner {
         if *only_first_thread && !is_first { Promise::default() } else { *promise }
     }
 
-    /// Finds the child of `punctual run` that a thread descends from.
+    /// Finds the child of `punctual run` from which a thread descends.
     fn root_of(&self, tid: u32) -> Option<u32> {
         let mut process = status(tid, "Tgid:")?;
         for _ in 0..DEEPEST {
@@ -190,8 +191,8 @@ impl Inner {
         None
     }
 
-    /// Finds a command by its command line; of several that are alike, the first that has no process yet. A script's
-    /// begins with its interpreter.
+    /// Finds a command by its command line; if several are alike, the first without a process. The
+    /// command line of a script begins with its interpreter.
     fn command_of(&mut self, root: u32) -> Option<usize> {
         if let Some(&command) = self.roots.get(&root) {
             return Some(command);

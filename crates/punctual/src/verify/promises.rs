@@ -1,4 +1,4 @@
-//! The promises of a contract, what became of each, and what that rests on.
+//! The promises of a contract, with their verdicts and the evidence for these.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use punctual_model::{Contract, Duration};
 use punctual_trace::check::{Judged, Verdict, Why};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-/// How a promise was tried.
+/// The way in which a promise was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
     /// Arithmetic, before anything ran.
     Admission,
     /// The program of the contract, watched from outside.
     Program,
-    /// Work that takes the declared time, run by the runtime in place of the user's code.
+    /// Synthetic work of the declared time, which the runtime runs in place of the user's code.
     Synthetic,
-    /// Messages as the contract declares them, through the channels' sender to a link without a receiver.
+    /// Messages as declared, sent through the channels' sender to a link without a receiver.
     EmulatedLink,
-    /// What a broker counted of a channel that a program uses.
+    /// A broker's counts for a channel that a program uses.
     Broker,
 }
 
 impl Evidence {
-    /// Returns the word for it in tables and in the JSON.
+    /// Returns the word for tables and for the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Admission => "admission",
@@ -33,7 +33,7 @@ impl Evidence {
         }
     }
 
-    /// Says what it shows, and what not.
+    /// Says what the evidence shows, and what it does not.
     pub fn text(self) -> &'static str {
         match self {
             Self::Admission => "the numbers of the contract were examined; nothing ran for it",
@@ -54,19 +54,19 @@ impl Evidence {
     }
 }
 
-/// What became of a promise.
+/// The verdict on a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Became {
     /// It was kept.
     Kept,
-    /// It was broken; a sentence says how.
+    /// It was broken, as the sentence says.
     Broken(String),
-    /// Something is missing to tell; a sentence says what.
+    /// It cannot be judged; the sentence says what is missing.
     NotJudgeable(String),
 }
 
 impl Became {
-    /// Returns the word for it in the JSON.
+    /// Returns the word for the JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -76,7 +76,7 @@ impl Became {
     }
 }
 
-/// What was found of a promise, or of a part of it.
+/// The finding for a promise, or for a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) became: Became,
@@ -85,7 +85,7 @@ pub(super) struct Outcome {
     pub(super) max_tardiness: Duration,
 }
 
-/// Returns a verdict's sentence without its first word, which stands elsewhere.
+/// Returns the sentence of a verdict without its first word, which is printed elsewhere.
 pub(super) fn broken(verdict: &str) -> String {
     verdict.strip_prefix("broken: ").unwrap_or(verdict).to_owned()
 }
@@ -95,19 +95,19 @@ pub(super) fn broken(verdict: &str) -> String {
 pub struct Promised {
     /// The kind of entry it was given to: `command`, `upcall`, …
     pub kind: &'static str,
-    /// The entry.
+    /// The name of the entry.
     pub name: String,
-    /// What became of it.
+    /// The verdict.
     pub became: Became,
-    /// What the verdict rests on: empty as long as there is none.
+    /// The evidence for the verdict; empty while there is none.
     pub evidence: Vec<Evidence>,
-    /// How many jobs were seen, or messages.
+    /// The number of jobs or messages that were seen.
     pub jobs: u64,
-    /// How many of them were late.
+    /// The number of those that were late.
     pub late: u64,
-    /// How late the latest was.
+    /// The largest tardiness.
     pub max_tardiness: Duration,
-    /// The main causes of its late jobs, with how many each made late; the most frequent first.
+    /// The main causes of late jobs, with the number of jobs for each; the most frequent first.
     pub causes: Vec<(String, u64)>,
 }
 
@@ -135,7 +135,8 @@ impl Serialize for Promised {
     }
 }
 
-/// Returns all promises of a contract, before anything ran; with `only_programs`, nothing but the commands will run.
+/// Returns all promises of a contract, before anything runs. With `only_programs`, only the
+/// commands will run.
 pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
     let mut admission = Promised::of("contract", "admission", Became::Kept);
     admission.evidence.push(Evidence::Admission);
@@ -190,17 +191,18 @@ impl Promised {
         }
     }
 
-    /// Notes that it, or a part of it, could not be tried.
+    /// Notes that the promise, or a part of it, could not be tried.
     pub(super) fn cannot(&mut self, why: &str) {
         if !matches!(self.became, Became::Broken(_)) {
             self.became = Became::NotJudgeable(why.to_owned());
         }
     }
 
-    /// Takes what was found of it, or of one of its parts: it is kept if all are, broken if one is.
+    /// Adds a finding for the promise or for a part of it. It is kept if all parts are, and broken
+    /// if one is.
     pub(super) fn found(&mut self, evidence: Evidence, found: Outcome) {
         let worse = match (&self.became, &found.became) {
-            // The first.
+            // This is the first finding.
             _ if self.evidence.is_empty() => true,
             (Became::Broken(_), _) => false,
             (_, Became::Broken(_)) => true,
@@ -218,7 +220,8 @@ impl Promised {
         self.max_tardiness = self.max_tardiness.max(found.max_tardiness);
     }
 
-    /// Says why it was not kept, or cannot be judged; with what made most of its late jobs late.
+    /// Says why the promise was not kept or cannot be judged, with the most frequent cause of late
+    /// jobs.
     pub fn why(&self) -> Option<String> {
         match &self.became {
             Became::Kept => None,
@@ -230,7 +233,7 @@ impl Promised {
         }
     }
 
-    /// Takes why so many of its jobs were late.
+    /// Adds the causes of late jobs, with their counts.
     pub(super) fn because(&mut self, causes: &BTreeMap<String, u64>) {
         for (cause, jobs) in causes {
             match self.causes.iter_mut().find(|known| known.0 == *cause) {
@@ -242,13 +245,13 @@ impl Promised {
     }
 }
 
-/// Sums up what was found of all threads of a program, or of one upcall.
+/// Sums up the findings for all threads of a program, or for one upcall.
 pub(super) fn of_all(judged: &[&Judged]) -> Outcome {
     let jobs = judged.iter().map(|one| one.complete).sum::<u64>();
     let late = judged.iter().map(|one| one.late).sum();
     let latest = judged.iter().map(|one| one.max_tardiness).max();
     let max_tardiness = latest.unwrap_or(Duration::ZERO);
-    // A thread without a job, or without a promise, says nothing about the others.
+    // A thread without a job or without a promise says nothing about the other threads.
     let nothing =
         |one: &&&Judged| matches!(one.verdict, Verdict::NotJudgeable(Why::NoJob | Why::NoPromise));
     let cannot = judged.iter().filter(|one| !nothing(one)).find_map(|one| match one.verdict {

@@ -1,4 +1,4 @@
-//! Lays what was found to the promises, wherever it was found.
+//! Assigns each finding to its promise.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,25 +16,25 @@ use super::programs::Owners;
 use super::promises::{Became, Evidence, Outcome, Promised, of_all};
 use super::synthetic::Undriven;
 
-/// A channel of the emulated link: its name, its number in the session, what became of it.
+/// A channel of the emulated link: its name, its number in the session, and its outcome.
 pub(super) type Channel = (String, u32, Outcome);
 
-/// The promises of a contract, and what became of each.
+/// The promises of a contract, with a verdict on each.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The contract's file.
+    /// The path of the contract.
     pub contract: String,
-    /// How long it ran.
+    /// The length of the run.
     pub ran: Duration,
-    /// Each promise.
+    /// The promises.
     pub promises: Vec<Promised>,
-    /// How the programs ended, if they did by themselves.
+    /// The exit status of the programs, if they ended by themselves.
     pub ended: Option<ExitStatus>,
-    /// Records of the kernel that were lost: jobs are missing.
+    /// The number of records of the kernel that were lost. Jobs are missing if it is not zero.
     pub records_lost: u64,
-    /// What this kernel does not tell.
+    /// The observations that this kernel does not provide.
     pub missing: Vec<&'static str>,
-    /// By the number of the subject: its late jobs' main causes.
+    /// The main causes of late jobs, by the number of the subject.
     causes: BTreeMap<u32, BTreeMap<String, u64>>,
 }
 
@@ -66,14 +66,14 @@ impl Report {
         }
     }
 
-    /// Makes the report of a contract that is refused: nothing ran.
+    /// Makes the report of a contract that is refused. Nothing ran.
     pub(super) fn refused(contract: &Path, why: &str) -> Self {
         let mut refused = Promised::of("contract", "admission", Became::Broken(why.to_owned()));
         refused.evidence.push(Evidence::Admission);
         Self::new(contract, vec![refused])
     }
 
-    /// Remembers why jobs were late.
+    /// Stores the causes of late jobs.
     pub(super) fn late(&mut self, verdicts: &[Cause]) {
         for verdict in verdicts {
             let main =
@@ -82,7 +82,7 @@ impl Report {
         }
     }
 
-    /// Notes what could not be run.
+    /// Notes the entries that could not be run.
     pub(super) fn undriven(&mut self, contract: &Contract, undriven: &[Undriven]) {
         for Undriven { name, why } in undriven {
             if let Some(promised) = self.of(owner(contract, name)) {
@@ -91,7 +91,7 @@ impl Report {
         }
     }
 
-    /// Lays what became of the subjects to the promises of the contract as it was declared.
+    /// Assigns the results of the subjects to the promises of the declared contract.
     pub(super) fn judge(&mut self, contract: &Contract, ended: &Ended, owners: &Owners) {
         self.late(&ended.verdicts);
         (self.records_lost, self.missing) = (ended.counts.lost, ended.missing.clone());
@@ -109,7 +109,7 @@ impl Report {
                     }
                     _ => continue,
                 },
-                // Its own books say more than its events.
+                // The channel's own account is more complete than its events.
                 _ => continue,
             };
             of.entry(key).or_default().push(number);
@@ -121,14 +121,14 @@ impl Report {
         }
     }
 
-    /// Takes what became of channels on an emulated link.
+    /// Adds the outcomes of channels on an emulated link.
     pub(super) fn emulated(&mut self, contract: &Contract, channels: Vec<Channel>) {
         for (name, number, outcome) in channels {
             self.found(contract, &name, Evidence::EmulatedLink, outcome, &[number]);
         }
     }
 
-    /// Takes what the broker says of channels.
+    /// Adds the broker's reports on channels.
     pub(super) fn brokered(&mut self, contract: &Contract, brokered: &Brokered) {
         for (name, outcome) in brokered.outcomes() {
             self.found(contract, name, Evidence::Broker, outcome, &[]);
@@ -149,7 +149,8 @@ impl Report {
         causes.iter().for_each(|causes| promised.because(causes));
     }
 
-    /// Returns the promise of an entry; what the contract as a whole was promised has a name of ours.
+    /// Returns the promise of an entry. A promise of the contract as a whole has a name of ours,
+    /// and is left out.
     fn of(&mut self, name: &str) -> Option<&mut Promised> {
         self.promises.iter_mut().find(|one| one.kind != "contract" && one.name == name)
     }
@@ -160,7 +161,8 @@ impl Report {
     }
 }
 
-/// Returns whose promise it is: that of the stream, where a stream became this. Names are unique over all kinds.
+/// Returns the name under which the promise was declared: the stream's, if `name` was derived from
+/// one. Names are unique over all kinds.
 fn owner<'a>(contract: &'a Contract, name: &'a str) -> &'a str {
     let is_its = |stream: &&Stream| Stream::channel_name_of(stream.name()) == name;
     contract.streams.iter().find(is_its).map_or(name, Stream::name)

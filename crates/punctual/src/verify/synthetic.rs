@@ -1,5 +1,5 @@
-//! Tasks and upcalls of a contract in the one form that the runtime runs, as upcalls, with a handler that uses all of
-//! the time that was declared: the contract is tried without its programs.
+//! Runs the tasks and upcalls of a contract without its programs: all as upcalls, which is the one
+//! form that the runtime runs, with a handler that uses all of the declared time.
 
 use std::fs;
 
@@ -14,15 +14,15 @@ use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
 use crate::Failure;
 
-/// The name that the runtime gives the thread that runs upcalls.
+/// The name that the runtime gives to threads that run upcalls.
 const THREAD: &str = "upcalls";
 
-/// Uses what was declared, less what calling it costs.
+/// A handler that uses the declared time, less the cost of calling it.
 struct Busy {
     time_per_pdu: Service,
 }
 
-/// What the runtime itself takes of each PDU's time at most: a part in so many.
+/// The most that the runtime itself takes of each PDU's time: one part in this many.
 const OWN_PART: u64 = 20;
 
 impl Handler for Busy {
@@ -36,20 +36,20 @@ impl Handler for Busy {
     }
 }
 
-/// What runs.
+/// The running groups.
 pub(super) struct Synthetic(Vec<Group>);
 
-/// Those of one CPU: a thread of upcalls.
+/// The upcalls of one CPU, on one thread.
 struct Group {
     running: Running<Busy>,
-    /// The number in the session of each.
+    /// The number of each upcall in the session.
     numbers: Vec<u32>,
     lost: u64,
 }
 
 impl Synthetic {
-    /// Runs all tasks and upcalls of a contract whose streams were expanded, if it has any, and says
-    /// which it cannot. What was admitted for one CPU may run on any, what was admitted for several is
+    /// Runs all tasks and upcalls of `contract`, whose streams must be expanded, and returns those
+    /// that it cannot run. A contract for one CPU may run on any CPU; a contract for several is
     /// bound to its own.
     pub(super) fn start(
         contract: &Contract,
@@ -86,7 +86,7 @@ impl Synthetic {
         Ok((is_there.then_some(Self(groups)), undriven))
     }
 
-    /// Passes on what happened since the last call.
+    /// Passes the events since the last call to the session.
     pub(super) fn tell(&mut self, session: &mut Session) {
         for group in &mut self.0 {
             for event in group.running.drain() {
@@ -100,7 +100,7 @@ impl Synthetic {
         }
     }
 
-    /// Ends them; what was not complete is told too.
+    /// Ends the upcalls, and records jobs that were not complete.
     pub(super) fn stop(self, session: &mut Session) -> Result<(), Failure> {
         for Group { running, numbers, lost } in self.0 {
             let stopped = running.stop().map_err(Failure::cannot_here)?;
@@ -123,7 +123,7 @@ impl Synthetic {
 }
 
 impl Group {
-    /// Starts one thread that runs all of them that the runtime admits, on that CPU or on any.
+    /// Starts one thread with all upcalls that the runtime admits, on that CPU or on any.
     fn start(
         all: &[&Declared],
         cpu: Option<usize>,
@@ -132,7 +132,7 @@ impl Group {
         session: &mut Session,
         undriven: &mut Vec<Undriven>,
     ) -> Result<Option<Self>, Failure> {
-        // This handler comes back: admission counted no grace for one that does not.
+        // This handler always returns, so admission needs no grace for one that does not.
         let mut upcalls = Upcalls::new(Placement::Upcalls, host).without_containment();
         let mut members = Vec::new();
         for one in all {
@@ -149,7 +149,7 @@ impl Group {
             return Ok(None);
         }
         let before = threads();
-        // The thread is where the one is that starts it.
+        // A new thread begins on the CPUs of the thread that starts it.
         if let Some(cpu) = cpu {
             thread::set_affinity(&[cpu]).map_err(Failure::cannot_here)?;
         }
@@ -190,27 +190,28 @@ fn threads() -> Vec<u32> {
     tids.filter(is_it).collect()
 }
 
-/// The work between two yield points of a task that can be preempted anywhere.
+/// The work between two yield points for a task that can be preempted anywhere.
 const GRAIN: Service = Service::from_micros(100);
 
-/// Something to be run with synthetic work.
+/// An entry to be run with synthetic work.
 #[derive(Clone, Debug)]
 struct Declared {
     upcall: Upcall,
     kind: SubjectKind,
     promise: Promise,
-    /// Where admission placed it, from 0.
+    /// The CPU on which admission placed it, from 0.
     cpu: u16,
 }
 
-/// What cannot be run, by its name, and why not.
+/// An entry that cannot be run: its name, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Undriven {
     pub(super) name: String,
     pub(super) why: String,
 }
 
-/// Returns everything of `contract`, whose streams were expanded, that has jobs; `grant` says where it runs.
+/// Returns all entries of `contract` that have jobs, placed as `grant` says. The contract's streams
+/// must be expanded.
 fn declared(contract: &Contract, grant: &Grant) -> (Vec<Declared>, Vec<Undriven>) {
     let (mut all, mut not) = (Vec::new(), Vec::new());
     let served = served(contract);
@@ -239,7 +240,8 @@ fn declared(contract: &Contract, grant: &Grant) -> (Vec<Declared>, Vec<Undriven>
     (all, not)
 }
 
-/// Returns whether the runtime, where the shorter period goes first, serves tasks in the contract's order.
+/// Returns an error if the runtime, in which the shorter period goes first, does not serve tasks in
+/// the contract's order.
 fn served(contract: &Contract) -> Result<(), &'static str> {
     match contract.policy {
         Policy::Rmdp | Policy::Rm => Ok(()),
@@ -253,7 +255,8 @@ fn served(contract: &Contract) -> Result<(), &'static str> {
     }
 }
 
-/// Makes an upcall of a task: between two yield points it does what the task does in its longest stretch without one.
+/// Makes an upcall of a task. Between two yield points it works as long as the task in its longest
+/// stretch without one.
 fn as_upcall(task: &Task) -> Result<Upcall, String> {
     let stretch = if task.quantum().is_zero() { GRAIN } else { task.quantum() };
     let wcet = task.wcet().as_nanos();

@@ -1,4 +1,4 @@
-//! Drawn contracts whose entries come and go: whatever is admitted when it comes is in time, beside all others.
+//! Draws contracts whose entries join and leave, and checks that every admitted entry is in time.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::super::{Options, Pattern, Report, Simulation, When};
 use crate::{Failure, host};
 
-/// Runs what `text` declares on an ideal host.
+/// Runs the contract `text` on an ideal host.
 fn run(text: &str, options: Options) -> Result<Report, Failure> {
     let contract = Contract::parse("drawn", text.as_bytes()).expect(text);
     let ideal = host::choose(Some(Path::new("ideal")))?;
@@ -77,7 +77,7 @@ impl Draw {
         from + self.0.next_u64() % (to - from + 1)
     }
 
-    /// Has some of `names` come later, and some go.
+    /// Draws join times for some of `names`, and leave times for some.
     fn times(&mut self, names: &[String]) -> (Vec<When>, Vec<When>) {
         let (mut join, mut leave) = (Vec::new(), Vec::new());
         for name in names {
@@ -93,7 +93,8 @@ impl Draw {
     }
 }
 
-/// Up to 14 tasks, of which the later ones come when the earlier ones have gone; in whole milliseconds.
+/// Draws up to 14 tasks, of which the later ones join after the earlier ones have left; in whole
+/// milliseconds.
 fn drawn(draw: &mut Draw, policy: &str, quanta: bool) -> (String, Vec<String>) {
     let cpus = if quanta { draw.of(1, 2) } else { 1 };
     let mut text = format!("[system]\npolicy = '{policy}'\ncpus = {cpus}\n");
@@ -134,7 +135,7 @@ const POLICIES: [&str; 5] = ["rmdp", "rm", "fp", "edf", "fifo"];
 const PATTERNS: [Pattern; 4] =
     [Pattern::Periodic, Pattern::Sporadic, Pattern::Bursty, Pattern::Adversarial];
 
-/// More of them: `PUNCTUAL_DRAWS=100000 cargo test …`.
+/// Draws more contracts with `PUNCTUAL_DRAWS=100000 cargo test …`.
 #[test]
 fn nothing_that_is_admitted_when_it_comes_is_late() {
     let (mut ran, mut admitted, mut refused, mut left) = (0, 0, 0, 0);
@@ -148,7 +149,7 @@ fn nothing_that_is_admitted_when_it_comes_is_late() {
             Options { arrivals, seed: Some(seed), until, join, leave, ..Options::default() };
         let report = match run(&text, options) {
             Ok(report) => report,
-            // What is there in the beginning is too much.
+            // The entries of the beginning are refused together.
             Err(Failure::Refused(_)) => continue,
             Err(other) => panic!("seed {seed}: {other}\n{text}"),
         };
@@ -163,7 +164,8 @@ fn nothing_that_is_admitted_when_it_comes_is_late() {
     assert!(ran > least && admitted > least && refused > least && left > least);
 }
 
-/// The longest response of each task, and how many jobs it had: millisecond by millisecond, the job that goes first.
+/// Returns the longest response time of each task and its number of jobs, by a simulation of the
+/// most urgent job in each millisecond.
 fn oracle(
     contract: &Contract,
     stays: &[Option<(u64, u64)>],
@@ -192,7 +194,7 @@ fn oracle(
         let key = |at: usize| {
             let (period, _, deadline) = tasks[at];
             let due = if edf { jobs[at][0].0 + deadline } else { period };
-            // At equal deadlines the one that runs goes on.
+            // At equal deadlines the running job goes on.
             (due, edf && running != Some((at, jobs[at][0].0)), at)
         };
         let next = (0..tasks.len()).filter(|&at| !jobs[at].is_empty()).min_by_key(|&at| key(at));
