@@ -17,7 +17,7 @@ impl fmt::Display for GrantId {
     }
 }
 
-/// A secret of 128 bits that only the holder of a grant is told; 32 hexadecimal digits as text.
+/// A secret of 128 bits that only the holder of a grant gets; 32 hexadecimal digits as text.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Token([u8; 16]);

@@ -1,4 +1,4 @@
-//! The client of the broker: asks for grants, hears of them, changes and releases them.
+//! The client of the broker: requests grants, receives their events, changes and releases them.
 //!
 //! - [`Broker`]: a connection; its requests and events.
 //! - [`want`]: what can be requested. [`grant`]: what was granted.
@@ -17,5 +17,5 @@ pub use client::{
     SpawnError, Spawned, spawn_reserved,
 };
 
-/// Where the broker listens unless told otherwise.
+/// The default socket of the broker.
 pub const SOCKET: &str = "/run/punctual/broker.sock";

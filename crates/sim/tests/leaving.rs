@@ -193,7 +193,7 @@ impl Host {
 
 /// Runs the example of `punctual_analysis::system::leaving`: 5 of 10 ms above 10 of 20 ms. Another
 /// upcall of the first kind takes the place of the first after its job.
-fn in_its_place(free: Free) -> Host {
+fn replacing(free: Free) -> Host {
     let mut host = Host::new(free);
     host.create(upcall(20, 20, 1), Duration::ZERO, at(0)).expect("half");
     let first = host.create(upcall(10, 10, 10), Duration::ZERO, at(0)).expect("the other half");
@@ -205,16 +205,16 @@ fn in_its_place(free: Free) -> Host {
 }
 
 #[test]
-fn what_left_after_its_job_makes_others_late_if_its_place_is_taken_at_once() {
-    let unsafe_ = in_its_place(Free::AtOnce);
+fn jobs_are_late_if_the_capacity_of_an_upcall_is_reused_at_once() {
+    let unsafe_ = replacing(Free::AtOnce);
     assert_eq!((unsafe_.admitted, unsafe_.late().len()), (3, 9));
-    let safe = in_its_place(Free::Settled);
+    let safe = replacing(Free::Settled);
     assert_eq!((safe.admitted, safe.refused), (2, 1));
     assert_eq!(safe.late(), []);
 }
 
 #[test]
-fn once_the_cpu_was_idle_its_place_is_free() {
+fn capacity_is_free_once_the_cpu_was_idle() {
     let mut host = Host::new(Free::Settled);
     host.create(upcall(20, 20, 1), Duration::ZERO, at(0)).expect("half");
     let first = host.create(upcall(10, 10, 10), Duration::ZERO, at(0)).expect("the other half");
@@ -234,7 +234,7 @@ fn once_the_cpu_was_idle_its_place_is_free() {
 }
 
 #[test]
-fn what_shrinks_is_never_refused_and_frees_what_it_had_later() {
+fn a_reduction_is_never_refused_and_frees_capacity_later() {
     let mut host = Host::new(Free::Settled);
     host.create(upcall(20, 8, 1), Duration::ZERO, at(0)).expect("a fifth");
     let shrinks = host.create(upcall(10, 16, 16), Duration::ZERO, at(0)).expect("four fifths");
@@ -281,7 +281,7 @@ fn drawn(seed: u64, free: Free) -> Host {
 
 /// Draws more systems with `PUNCTUAL_DRAWS=100000 cargo test …`.
 #[test]
-fn nothing_admitted_is_late_whatever_joins_changes_and_leaves() {
+fn no_admitted_upcall_is_late_while_upcalls_join_change_and_leave() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(3_000);
     let (mut admitted, mut refused, mut freed, mut late_at_once) = (0, 0, 0, 0);

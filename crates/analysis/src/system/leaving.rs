@@ -69,11 +69,11 @@ pub(super) struct Leaving<Id> {
     at: Instant,
     /// The capacity is not free before this time.
     not_before: Instant,
-    what: Left<Id>,
+    what: Counted<Id>,
 }
 
 #[derive(Clone, Debug)]
-enum Left<Id> {
+enum Counted<Id> {
     Tasks {
         id: Id,
         cpu: usize,
@@ -82,7 +82,7 @@ enum Left<Id> {
     /// A reservation of the kernel.
     Reservation(Reservation),
     /// The difference between what an entry is counted for and what it has, after it had more.
-    More {
+    Excess {
         id: Id,
     },
 }
@@ -125,7 +125,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// entry.
     pub fn retire_above(&mut self, reservation: Reservation, now: Instant) {
         let number = self.next_leaving();
-        self.push(number, now, Left::Reservation(reservation));
+        self.push(number, now, Counted::Reservation(reservation));
     }
 
     /// Frees the capacity of executors that left the CPU at position `cpu` no later than `at`, an
@@ -134,9 +134,9 @@ impl<Id: Copy + Ord> System<Id> {
         let is_over = |leaving: &Leaving<Id>| {
             leaving.at <= at
                 && match &leaving.what {
-                    Left::Tasks { cpu: other, .. } => *other == usize::from(cpu),
-                    Left::More { id } => self.is_executor_on(*id, cpu.into()),
-                    Left::Reservation(_) => false,
+                    Counted::Tasks { cpu: other, .. } => *other == usize::from(cpu),
+                    Counted::Excess { id } => self.is_executor_on(*id, cpu.into()),
+                    Counted::Reservation(_) => false,
                 }
         };
         let over: Vec<bool> = self.leaving.iter().map(is_over).collect();
@@ -169,8 +169,8 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the bandwidth of reservations that have left and still count, in parts per million.
     pub(super) fn leaving_ppm(&self) -> u64 {
         let ppm = |leaving: &Leaving<Id>| match &leaving.what {
-            Left::Reservation(reservation) => reservation.utilisation_ppm(),
-            Left::Tasks { .. } | Left::More { .. } => 0,
+            Counted::Reservation(reservation) => reservation.utilisation_ppm(),
+            Counted::Tasks { .. } | Counted::Excess { .. } => 0,
         };
         self.leaving.iter().map(ppm).sum()
     }
@@ -182,11 +182,11 @@ impl<Id: Copy + Ord> System<Id> {
         let what = match &entry.executed {
             Executed::Executor { cpu, tasks, .. } if !tasks.is_empty() => {
                 self.cpus[*cpu].put_back_leaving(id, tasks, number);
-                Left::Tasks { id, cpu: *cpu, tasks: tasks.clone() }
+                Counted::Tasks { id, cpu: *cpu, tasks: tasks.clone() }
             }
             Executed::Deadline { counted, .. } => {
                 self.put_back_of_the_kernel(*counted);
-                Left::Reservation(*counted)
+                Counted::Reservation(*counted)
             }
             _ => return,
         };
@@ -196,12 +196,13 @@ impl<Id: Copy + Ord> System<Id> {
     /// Notes that the entry `id`, which changed at `now`, is counted for more than it has.
     pub(super) fn counts_more(&mut self, id: Id, now: Instant) {
         let number = self.next_leaving();
-        self.push(number, now, Left::More { id });
+        self.push(number, now, Counted::Excess { id });
     }
 
     /// Forgets that `id` is counted for more than it has, because it leaves or changes again.
     pub(super) fn counts_no_more(&mut self, id: Id) {
-        self.leaving.retain(|one| !matches!(one.what, Left::More { id: other } if other == id));
+        self.leaving
+            .retain(|one| !matches!(one.what, Counted::Excess { id: other } if other == id));
     }
 
     /// Restores the list of leaves to `before`, and frees the capacity of later leaves. Entries
@@ -209,7 +210,7 @@ impl<Id: Copy + Ord> System<Id> {
     pub(super) fn leave_as(&mut self, before: Vec<Leaving<Id>>) {
         let since = before.last().map_or(0, |last| last.number);
         for leaving in core::mem::replace(&mut self.leaving, before) {
-            if leaving.number > since && !matches!(leaving.what, Left::More { .. }) {
+            if leaving.number > since && !matches!(leaving.what, Counted::Excess { .. }) {
                 self.free(leaving);
             }
         }
@@ -229,18 +230,18 @@ impl<Id: Copy + Ord> System<Id> {
         self.last_leaving
     }
 
-    fn push(&mut self, number: u32, at: Instant, what: Left<Id>) {
+    fn push(&mut self, number: u32, at: Instant, what: Counted<Id>) {
         self.leaving.push(Leaving { number, at, not_before: at, what });
     }
 
     /// Frees capacity that can have no more effect.
     fn free(&mut self, leaving: Leaving<Id>) {
         match leaving.what {
-            Left::Tasks { id, cpu, tasks } => {
+            Counted::Tasks { id, cpu, tasks } => {
                 self.cpus[cpu].remove_leaving(id, &tasks, leaving.number);
             }
-            Left::Reservation(reservation) => self.unreserve_above(reservation),
-            Left::More { id } => {
+            Counted::Reservation(reservation) => self.unreserve_above(reservation),
+            Counted::Excess { id } => {
                 let Some(mut entry) = self.take_out(id) else { return };
                 match &mut entry.executed {
                     Executed::Executor { tasks, own, .. } => {
@@ -263,9 +264,9 @@ impl<Id: Copy + Ord> System<Id> {
 
     fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
         let length = match &leaving.what {
-            Left::Tasks { cpu, .. } => self.longest_busy(*cpu, leaving.number),
-            Left::Reservation(reservation) => self.busy_beneath(*reservation, leaving.number),
-            Left::More { id } => match self.entries.get(id).map(|entry| &entry.executed) {
+            Counted::Tasks { cpu, .. } => self.longest_busy(*cpu, leaving.number),
+            Counted::Reservation(reservation) => self.busy_beneath(*reservation, leaving.number),
+            Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
                 Some(Executed::Executor { cpu, .. }) => self.longest_busy(*cpu, leaving.number),
                 Some(Executed::Deadline { counted, .. }) => {
                     self.busy_beneath(*counted, leaving.number)
@@ -305,7 +306,7 @@ impl<Id: Copy + Ord> System<Id> {
             }
         }
         for other in &self.leaving {
-            if let Left::Tasks { cpu: on, tasks, .. } = &other.what
+            if let Counted::Tasks { cpu: on, tasks, .. } = &other.what
                 && *on == cpu
             {
                 count(tasks, if other.number > number { tasks } else { &[] })?;
@@ -316,7 +317,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
         let mut above = self.cpus[cpu].above().to_vec();
         for other in self.leaving.iter().filter(|other| other.number <= number) {
-            if let Left::Reservation(reservation) = &other.what {
+            if let Counted::Reservation(reservation) = &other.what {
                 let gone = self.load_of(*reservation);
                 if let Some(at) = above.iter().position(|one| one.is_alike(&gone)) {
                     above.swap_remove(at);
@@ -330,7 +331,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// in order.
     fn more_than_own_by(&self, number: u32) -> Vec<Id> {
         let of = |one: &Leaving<Id>| match one.what {
-            Left::More { id } if one.number <= number => Some(id),
+            Counted::Excess { id } if one.number <= number => Some(id),
             _ => None,
         };
         let mut all: Vec<Id> = self.leaving.iter().filter_map(of).collect();

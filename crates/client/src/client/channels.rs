@@ -63,7 +63,7 @@ impl GrantedChannel {
         self.share
     }
 
-    fn told(&mut self, opened: &Opened) {
+    fn update(&mut self, opened: &Opened) {
         self.delay_bound = opened.delay_bound_ns.map(Duration::from_nanos);
         self.share = opened.share_bps;
     }
@@ -77,7 +77,7 @@ impl Broker {
         let (id, token) = (opened.grant, opened.token);
         let mut granted =
             GrantedChannel { id, token, want: want.clone(), delay_bound: None, share: None };
-        granted.told(&opened);
+        granted.update(&opened);
         Ok(granted)
     }
 
@@ -178,7 +178,7 @@ impl Broker {
         let channel = RawChannel::from(want);
         let opened = self.opened(Ask::ChangeChannel { grant: granted.id, channel })?;
         granted.want = want.clone();
-        granted.told(&opened);
+        granted.update(&opened);
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Broker {
     /// attached again.
     pub fn resume_channel(&mut self, granted: &mut GrantedChannel) -> Result<(), ChannelError> {
         let opened = self.opened(Ask::Resume { grant: granted.id, token: granted.token })?;
-        granted.told(&opened);
+        granted.update(&opened);
         Ok(())
     }
 

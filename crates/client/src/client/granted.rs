@@ -90,9 +90,9 @@ impl Granted {
             return Err(ReleaseError::OtherThread { holder, this });
         }
         // Leave even if the broker had revoked it already: then only this is left to do.
-        let told = broker.release(self.id);
+        let released = broker.release(self.id);
         leave()?;
-        Ok(told?)
+        Ok(released?)
     }
 
     /// Takes the calling thread out of SCHED_DEADLINE after [`crate::wire::Event::Revoked`]: no

@@ -32,7 +32,7 @@ pub const LEAST_PRIORITY_SHARE: u32 = 1_000;
 pub enum Kind {
     /// Periodic handlers under SCHED_FIFO, admitted by response times.
     Upcalls,
-    /// X every Y for one thread, under SCHED_DEADLINE.
+    /// A budget in every period for one thread, under SCHED_DEADLINE.
     Reservation,
     /// The lowest SCHED_FIFO priority for one thread, without a promise.
     Priority,
@@ -71,7 +71,7 @@ pub struct Want {
 pub enum What {
     /// Upcalls that one thread runs (`punctual_runtime::Upcalls`): from 1 to [`MAX_UPCALLS`].
     Upcalls(Vec<Upcall>),
-    /// X every Y.
+    /// A budget in every period.
     Reservation(Reservation),
     /// A priority above all ordinary work and below everything that is promised. The thread may use
     /// this share of a CPU, in parts per million.

@@ -24,9 +24,9 @@ pub enum RawWant {
     Reservation {
         /// Kernel id of the thread that holds it.
         thread: i32,
-        /// X.
+        /// The budget.
         budget_ns: u64,
-        /// Y.
+        /// The period.
         period_ns: u64,
     },
     /// See [`What::Priority`].

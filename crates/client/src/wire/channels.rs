@@ -74,7 +74,7 @@ pub struct ChannelTotals {
     pub channels: u32,
     /// The most channels that there can be.
     pub room: u32,
-    /// The reservation of the channels' threads on a CPU, as X every Y.
+    /// The reservation of the channels' threads on a CPU, as budget and period.
     pub cpu: String,
     /// The most that the channels need of that, in parts per million of a CPU.
     pub cpu_ppm: u64,

@@ -8,7 +8,7 @@ use punctual_linux::thread;
 use punctual_model::host::{Operation, Under};
 use punctual_model::{Duration, Reservation, Service};
 
-use super::plan::What;
+use super::plan::Measurement;
 use super::receiving::{self, Source};
 use super::sending::{self, Network};
 
@@ -18,7 +18,7 @@ const BUDGET: Service = Service::from_micros(200);
 const PERIOD: Duration = Duration::from_millis(2);
 
 /// The reason why a burst gave no samples, as a sentence.
-pub(super) type Why = String;
+pub(super) type Reason = String;
 
 /// The CPUs, the class and the network of measurements.
 pub(super) struct Bench {
@@ -46,11 +46,11 @@ impl Bench {
     }
 
     /// Returns the class under which `what` is measured here.
-    pub(super) fn under(&self, what: What) -> Under {
+    pub(super) fn under(&self, what: Measurement) -> Under {
         match what {
-            What::Operation(Operation::WakeupOther) => Under::Other,
-            What::Operation(Operation::WakeupDeadline) => Under::Deadline,
-            What::Operation(
+            Measurement::Operation(Operation::WakeupOther) => Under::Other,
+            Measurement::Operation(Operation::WakeupDeadline) => Under::Deadline,
+            Measurement::Operation(
                 Operation::PriorityChange
                 | Operation::ThreadSwitch
                 | Operation::ProcessSwitch
@@ -64,7 +64,7 @@ impl Bench {
     }
 
     /// Returns the class with its parameters.
-    fn class(&self, what: What) -> Result<Class, Why> {
+    fn class(&self, what: Measurement) -> Result<Class, Reason> {
         Ok(match self.under(what) {
             Under::Other => Class::Other { nice: 0 },
             Under::Fifo => Class::Fifo { priority: PRIORITY },
@@ -80,10 +80,10 @@ impl Bench {
     /// for messages, a list for each of [`receiving::SHAPES`] for arrivals, or else one list.
     pub(super) fn burst(
         &mut self,
-        what: What,
+        what: Measurement,
         kept: &mut Kept,
         length: Duration,
-    ) -> Result<Vec<Vec<Duration>>, Why> {
+    ) -> Result<Vec<Vec<Duration>>, Reason> {
         let class = self.class(what)?;
         // The last CPU is used, because on most hosts the first serves the most interrupts.
         let (&first, &last) = match (self.cpus.first(), self.cpus.last()) {
@@ -93,7 +93,7 @@ impl Bench {
         let on = |cpu| Seat { cpu: Some(cpu), class };
         let anywhere = Seat { cpu: None, class };
         let samples: Result<_, MeasureError> = match what {
-            What::Operation(operation) => match operation {
+            Measurement::Operation(operation) => match operation {
                 Operation::ClockRead => measure::clock_read(on(last), length),
                 Operation::SystemCall => measure::system_call(on(last), length),
                 Operation::PageFault => measure::page_fault(on(last), length),
@@ -116,15 +116,15 @@ impl Bench {
                     return sending::picks(class, last, length).map(|samples| vec![samples]);
                 }
             },
-            What::Refill(bytes) => {
+            Measurement::Refill(bytes) => {
                 // At most 64 MiB, which fits wherever Linux runs.
                 let new = || WorkingSets::new(usize::try_from(bytes).unwrap_or(usize::MAX));
                 kept.sets.get_or_insert_with(new).refill(on(last), length)
             }
-            What::Messages(bytes) => {
+            Measurement::Messages(bytes) => {
                 return self.network.burst(bytes, &mut kept.sent, class, last, length);
             }
-            What::Arrivals(bytes) => {
+            Measurement::Arrivals(bytes) => {
                 return self.source.burst(bytes, &mut kept.received, class, last, length);
             }
         };

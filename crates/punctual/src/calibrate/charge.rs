@@ -98,7 +98,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_dearest_of_all_sizes_and_lengths_counts() {
+    fn the_largest_charge_of_all_sizes_and_lengths_counts() {
         let micros = |all: &[u64]| -> Vec<Duration> {
             all.iter().map(|micros| Duration::from_micros(*micros)).collect()
         };

@@ -10,7 +10,7 @@ use punctual_linux::net::namespace::Namespace;
 use punctual_linux::net::{Outgoing, Readiness, Setup, UdpSocket};
 use punctual_model::Duration;
 
-use super::burst::Why;
+use super::burst::Reason;
 
 /// Larger packets than Ethernet's, so that the cost of size shows.
 const MTU: u32 = 9_000;
@@ -39,7 +39,7 @@ impl Ground {
     }
 
     /// Opens a socket, and the one at the far end that it is connected to.
-    pub(super) fn pair(&self) -> Result<(UdpSocket, UdpSocket), Why> {
+    pub(super) fn pair(&self) -> Result<(UdpSocket, UdpSocket), Reason> {
         let open = |setup: &Setup| UdpSocket::open(setup).map_err(|why| why.to_string());
         match &self.namespaces {
             Some(namespaces) => joined(namespaces),
@@ -53,7 +53,7 @@ impl Ground {
 }
 
 /// Makes two namespaces joined by a pair of interfaces that carries packets.
-fn veth() -> Result<[Namespace; 2], Why> {
+fn veth() -> Result<[Namespace; 2], Reason> {
     let make = || Namespace::make().map_err(|why| why.to_string());
     let (near, far) = (make()?, make()?);
     // A namespace has no name, so it is given by a path through this process. With the same
@@ -82,7 +82,7 @@ fn veth() -> Result<[Namespace; 2], Why> {
 }
 
 /// Opens a socket in each namespace.
-fn joined([near, far]: &[Namespace; 2]) -> Result<(UdpSocket, UdpSocket), Why> {
+fn joined([near, far]: &[Namespace; 2]) -> Result<(UdpSocket, UdpSocket), Reason> {
     let inside = |namespace: &Namespace, setup: &Setup| {
         let opened = namespace.run(|| UdpSocket::open(setup)).map_err(|why| why.to_string())?;
         opened.map_err(|why| why.to_string())
@@ -93,7 +93,7 @@ fn joined([near, far]: &[Namespace; 2]) -> Result<(UdpSocket, UdpSocket), Why> {
 }
 
 /// Passes lines to ip(8) inside the namespace.
-fn ip(namespace: &Namespace, lines: &str) -> Result<(), Why> {
+fn ip(namespace: &Namespace, lines: &str) -> Result<(), Reason> {
     let run = || -> std::io::Result<std::process::Output> {
         let mut command = Command::new("ip");
         command.args(["-batch", "-"]).stdin(Stdio::piped());

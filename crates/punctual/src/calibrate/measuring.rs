@@ -9,9 +9,9 @@ use punctual_model::host::{
 };
 use punctual_model::{Duration, Service};
 
-use super::burst::{Bench, Kept, Why};
+use super::burst::{Bench, Kept, Reason};
 use super::charge::{Charge, Covers};
-use super::plan::{Plan, What};
+use super::plan::{Measurement, Plan};
 use super::{receiving, sending};
 
 /// Short enough that no thread waits long, that little is lost to one theft, and that real-time
@@ -70,9 +70,9 @@ pub(super) fn run(
     let mut done = Duration::ZERO;
     for &(what, length) in &plan.items {
         let name = what.name();
-        let told = |spent: Duration| progress(&name, done + spent.min(length));
-        told(Duration::ZERO);
-        let outcome = samples(&mut bench, what, length, &told);
+        let report = |spent: Duration| progress(&name, done + spent.min(length));
+        report(Duration::ZERO);
+        let outcome = samples(&mut bench, what, length, &report);
         done += length;
         let Samples { lists, discarded, stolen } = match outcome {
             Ok(samples) => samples,
@@ -88,7 +88,7 @@ pub(super) fn run(
             })
         };
         match what {
-            What::Operation(operation) => {
+            Measurement::Operation(operation) => {
                 for (sorted, sampled) in all() {
                     measured.figures.push(Figure { operation, sampled });
                     let charged = percentile.of(sorted).map(Duration::as_full_service);
@@ -98,7 +98,7 @@ pub(super) fn run(
                     }
                 }
             }
-            What::Refill(working_set) => {
+            Measurement::Refill(working_set) => {
                 for (sorted, sampled) in all() {
                     measured.cache_refill.push(CacheRefill { working_set, sampled });
                     // A set that fits a cache can lose more than a larger one that never was in it.
@@ -109,7 +109,7 @@ pub(super) fn run(
                 }
                 complete |= working_set == plan.working_set;
             }
-            What::Messages(packet_bytes) => {
+            Measurement::Messages(packet_bytes) => {
                 for ((_, sampled), (packets_per_block, packets)) in all().zip(sending::SHAPES) {
                     let cost = MessageCost { packet_bytes, packets_per_block, packets, sampled };
                     measured.messages.push(cost);
@@ -120,7 +120,7 @@ pub(super) fn run(
                     sent.is_complete |= packet_bytes == plan.packet;
                 }
             }
-            What::Arrivals(packet_bytes) => {
+            Measurement::Arrivals(packet_bytes) => {
                 for ((_, sampled), (framing, packets)) in all().zip(receiving::SHAPES) {
                     let cost = ArrivalCost { packet_bytes, framing, packets, sampled };
                     measured.arrivals.push(cost);
@@ -178,10 +178,10 @@ fn better(
 /// Takes bursts of `what` for `length`, and for as long again if no sample could be kept.
 fn samples(
     bench: &mut Bench,
-    what: What,
+    what: Measurement,
     length: Duration,
-    told: &impl Fn(Duration),
-) -> Result<Samples, Why> {
+    report: &impl Fn(Duration),
+) -> Result<Samples, Reason> {
     let mut lists: Vec<Vec<Duration>> = Vec::new();
     let mut discarded: Vec<u32> = Vec::new();
     let (mut stolen, mut bursts) = (Duration::ZERO, 0u64);
@@ -207,7 +207,7 @@ fn samples(
         // The pause is for everything that could not run on this CPU meanwhile.
         clock::sleep(PAUSE);
         let spent = clock::now() - started;
-        told(spent);
+        report(spent);
         let missing = lists.iter().any(Vec::is_empty);
         let over = if missing { length * 2 } else { length };
         if spent >= over || lists.iter().any(|list| list.len() >= ENOUGH) {

@@ -22,7 +22,7 @@ pub(super) const LARGEST_PACKET: u32 = 65_507 - HEADER_BYTES as u32;
 
 /// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Measurement {
     Operation(Operation),
     /// The refill of a working set of this many bytes.
     Refill(u64),
@@ -32,7 +32,7 @@ pub(super) enum What {
     Arrivals(u32),
 }
 
-impl What {
+impl Measurement {
     /// Returns the name for people, also in the list of measurements that failed.
     pub(super) fn name(self) -> String {
         match self {
@@ -56,7 +56,7 @@ pub fn size(bytes: u64) -> String {
 /// All measurements.
 pub(super) struct Plan {
     /// Each measurement with its length.
-    pub(super) items: Vec<(What, Duration)>,
+    pub(super) items: Vec<(Measurement, Duration)>,
     /// The working set whose refill is charged; one of the items.
     pub(super) working_set: u64,
     /// The largest packet that is charged; one of the items.
@@ -69,7 +69,7 @@ impl Plan {
         // percentile.
         let share = Duration::from_millis(if quick { 90 } else { 900 });
         let operations = Operation::NAMES
-            .map(|(_, operation)| (What::Operation(operation), share * shares(operation)));
+            .map(|(_, operation)| (Measurement::Operation(operation), share * shares(operation)));
         let mut sets: Vec<u64> = std::iter::successors(Some(FIRST_SET), |set| {
             Some(set * 2).filter(|set| *set <= LAST_SET)
         })
@@ -77,13 +77,13 @@ impl Plan {
         if let Err(at) = sets.binary_search(&working_set) {
             sets.insert(at, working_set);
         }
-        let refills = sets.into_iter().map(|set| (What::Refill(set), share * 2));
+        let refills = sets.into_iter().map(|set| (Measurement::Refill(set), share * 2));
         let mut packets = PACKETS.to_vec();
         if let Err(at) = packets.binary_search(&packet) {
             packets.insert(at, packet);
         }
-        let messages = packets.iter().map(|bytes| (What::Messages(*bytes), share * 3));
-        let arrivals = packets.iter().map(|bytes| (What::Arrivals(*bytes), share * 2));
+        let messages = packets.iter().map(|bytes| (Measurement::Messages(*bytes), share * 3));
+        let arrivals = packets.iter().map(|bytes| (Measurement::Arrivals(*bytes), share * 2));
         let items = operations.into_iter().chain(refills).chain(messages).chain(arrivals).collect();
         Self { items, working_set, packet }
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_is_under_two_minutes_and_quick_about_ten_seconds() {
+    fn a_calibration_is_under_two_minutes_and_a_quick_one_about_ten_seconds() {
         for set in [SMALLEST, 256 << 10, LARGEST] {
             assert!(Plan::new(false, set, 1_420).length() < Duration::from_secs(100));
             assert!(Plan::new(true, set, 1_420).length() <= Duration::from_secs(10));
@@ -130,8 +130,10 @@ mod tests {
         for set in [100, 16 << 10, 300_000, 256 << 10, 4 << 20, 8 << 20] {
             let plan = Plan::new(true, set, 64);
             let sets = plan.items.iter().filter_map(|(what, _)| match what {
-                What::Refill(bytes) => Some(*bytes),
-                What::Operation(_) | What::Messages(_) | What::Arrivals(_) => None,
+                Measurement::Refill(bytes) => Some(*bytes),
+                Measurement::Operation(_) | Measurement::Messages(_) | Measurement::Arrivals(_) => {
+                    None
+                }
             });
             let sets: Vec<u64> = sets.collect();
             assert!(sets.is_sorted_by(|a, b| a < b) && sets.contains(&set), "{sets:?}");
@@ -142,15 +144,15 @@ mod tests {
     fn the_packet_size_is_measured_once() {
         for packet in [1, 64, 1_420, 8_192, 60_000] {
             let plan = Plan::new(true, 64, packet);
-            let sizes = |one: fn(&What) -> Option<u32>| -> Vec<u32> {
+            let sizes = |one: fn(&Measurement) -> Option<u32>| -> Vec<u32> {
                 plan.items.iter().filter_map(|(what, _)| one(what)).collect()
             };
             let sent = sizes(|what| match what {
-                What::Messages(bytes) => Some(*bytes),
+                Measurement::Messages(bytes) => Some(*bytes),
                 _ => None,
             });
             let received = sizes(|what| match what {
-                What::Arrivals(bytes) => Some(*bytes),
+                Measurement::Arrivals(bytes) => Some(*bytes),
                 _ => None,
             });
             assert!(sent.is_sorted_by(|a, b| a < b) && sent.contains(&packet), "{sent:?}");

@@ -9,7 +9,7 @@ use punctual_model::Duration;
 use punctual_model::channel::Framing;
 use punctual_model::host::{Percentile, ReceiveCharge, ReceiveCosts};
 
-use super::burst::Why;
+use super::burst::Reason;
 use super::charge::{Charge, Covers};
 use super::ground::Ground;
 use super::seat::{in_turn, too_large};
@@ -60,7 +60,7 @@ impl Source {
         class: Class,
         cpu: usize,
         length: Duration,
-    ) -> Result<Vec<Vec<Duration>>, Why> {
+    ) -> Result<Vec<Vec<Duration>>, Reason> {
         let ground = self.ground.get_or_insert_with(Ground::find);
         let trials = match trials {
             Some(trials) => trials,
@@ -71,20 +71,20 @@ impl Source {
                 Framing::Datagram => &mut trials.datagrams,
                 Framing::Fragments => &mut trials.fragments,
             };
-            trial.packets(packets).map_err(told)
+            trial.packets(packets).map_err(reason)
         })
     }
 }
 
 impl Trials {
-    fn new(ground: &Ground, packet_bytes: u32) -> Result<Self, Why> {
+    fn new(ground: &Ground, packet_bytes: u32) -> Result<Self, Reason> {
         let of = |framing| {
             let (near, far) = ground.pair()?;
             let payload = near.longest_payload().map_err(|why| why.to_string())?;
             let largest = payload.saturating_sub(HEADER_BYTES as u32);
             let bytes = u16::try_from(packet_bytes).ok().and_then(NonZeroU16::new);
             match bytes.filter(|_| packet_bytes <= largest) {
-                Some(bytes) => Trial::new(near, far, framing, bytes, MOST).map_err(told),
+                Some(bytes) => Trial::new(near, far, framing, bytes, MOST).map_err(reason),
                 None => Err(too_large(ground.name, largest)),
             }
         };
@@ -93,7 +93,7 @@ impl Trials {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "what map_err gives")]
-fn told(why: TrialError) -> Why {
+fn reason(why: TrialError) -> Reason {
     why.to_string()
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_charged_for_packets_is_at_least_their_percentile() {
+    fn the_charge_for_packets_is_at_least_their_percentile() {
         for seed in 0..50 {
             let mut state = seed;
             let mut drawn = || SHAPES.map(|(_, packets)| times(&mut state, packets)).to_vec();

@@ -7,7 +7,7 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::Duration;
 
-use super::burst::Why;
+use super::burst::Reason;
 
 /// The pause after an attempt without a sample: for room on the link, or for the cause of a delay
 /// to pass.
@@ -20,8 +20,8 @@ pub(super) fn in_turn<S: Copy + Sync>(
     class: Class,
     cpu: usize,
     length: Duration,
-    mut sample: impl FnMut(S) -> Result<Option<Duration>, Why> + Send,
-) -> Result<Vec<Vec<Duration>>, Why> {
+    mut sample: impl FnMut(S) -> Result<Option<Duration>, Reason> + Send,
+) -> Result<Vec<Vec<Duration>>, Reason> {
     on_seat(class, cpu, || {
         let mut samples = vec![Vec::new(); shapes.len()];
         let until = clock::now().saturating_add(length);
@@ -38,7 +38,7 @@ pub(super) fn in_turn<S: Copy + Sync>(
 }
 
 /// Returns the error for packets that are too large for their destination.
-pub(super) fn too_large(name: &str, largest: u32) -> Why {
+pub(super) fn too_large(name: &str, largest: u32) -> Reason {
     let largest = super::plan::size(largest.into());
     format!("packets of {name} carry at most {largest} beside our header")
 }
@@ -47,8 +47,8 @@ pub(super) fn too_large(name: &str, largest: u32) -> Why {
 pub(super) fn on_seat<T: Send>(
     class: Class,
     cpu: usize,
-    body: impl FnOnce() -> Result<T, Why> + Send,
-) -> Result<T, Why> {
+    body: impl FnOnce() -> Result<T, Reason> + Send,
+) -> Result<T, Reason> {
     scope(|scope| {
         let thread = Builder::new().name("punctual-carry".to_owned()).spawn_scoped(scope, || {
             // The class comes first: an ordinary thread would have to wait for its new CPU.

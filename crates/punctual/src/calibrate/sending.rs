@@ -11,7 +11,7 @@ use punctual_model::channel::{Packetisation, SendCosts};
 use punctual_model::host::{Percentile, SendCharge};
 use punctual_model::{Duration, Service};
 
-use super::burst::Why;
+use super::burst::Reason;
 use super::charge::{Charge, Covers};
 use super::seat::{in_turn, on_seat, too_large};
 use path::Path;
@@ -32,7 +32,7 @@ const PICKS: u32 = 16;
 /// The destination of packets, opened at its first use.
 pub(super) struct Network {
     to: Option<SocketAddr>,
-    path: Option<Result<Path, Why>>,
+    path: Option<Result<Path, Reason>>,
 }
 
 /// Two channels for one packet size.
@@ -47,7 +47,7 @@ impl Network {
         Self { to, path: None }
     }
 
-    fn path(&mut self) -> Result<&Path, Why> {
+    fn path(&mut self) -> Result<&Path, Reason> {
         let to = self.to;
         let path = self.path.get_or_insert_with(|| match to {
             Some(to) => Path::to(to),
@@ -69,18 +69,18 @@ impl Network {
         class: Class,
         cpu: usize,
         length: Duration,
-    ) -> Result<Vec<Vec<Duration>>, Why> {
+    ) -> Result<Vec<Vec<Duration>>, Reason> {
         let path = self.path()?;
         if packet_bytes > path.largest_packet {
             return Err(too_large(&path.name, path.largest_packet));
         }
         let trials = match trials {
             Some(trials) => trials,
-            None => trials.insert(Trials::new(&path.destination, packet_bytes).map_err(told)?),
+            None => trials.insert(Trials::new(&path.destination, packet_bytes).map_err(reason)?),
         };
         in_turn(&SHAPES, class, cpu, length, |(per_block, packets)| {
             let trial = if per_block == 1 { &mut trials.alone } else { &mut trials.in_trains };
-            let took = trial.message(packets).map_err(told)?;
+            let took = trial.message(packets).map_err(reason)?;
             path.drain();
             Ok(took)
         })
@@ -98,21 +98,22 @@ impl Trials {
 }
 
 /// Takes samples of picking a packet, each the mean over a message.
-pub(super) fn picks(class: Class, cpu: usize, length: Duration) -> Result<Vec<Duration>, Why> {
+pub(super) fn picks(class: Class, cpu: usize, length: Duration) -> Result<Vec<Duration>, Reason> {
     let cut = Packetisation::new(64, 1).map_err(|why| why.to_string())?;
-    let mut trial = Trial::new(&Destination::Nowhere, cut, PICKS).map_err(told)?;
+    let mut trial = Trial::new(&Destination::Nowhere, cut, PICKS).map_err(reason)?;
     on_seat(class, cpu, || {
         let mut samples = Vec::new();
         let until = clock::now().saturating_add(length);
         while clock::now() < until {
-            samples.extend(trial.message(PICKS).map_err(told)?.map(|took| took / u64::from(PICKS)));
+            samples
+                .extend(trial.message(PICKS).map_err(reason)?.map(|took| took / u64::from(PICKS)));
         }
         Ok(samples)
     })
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "what map_err gives")]
-fn told(why: TrialError) -> Why {
+fn reason(why: TrialError) -> Reason {
     why.to_string()
 }
 
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_for_a_message_is_at_least_its_percentile() {
+    fn the_charge_for_a_message_is_at_least_its_percentile() {
         for seed in 0..50 {
             let mut state = seed;
             let sizes = [drawn(&mut state), drawn(&mut state)];

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_few() {
+    fn few_late_timers_are_in_time() {
         for late in 0..=2 {
             assert_eq!(is((late, 300), (0, 300)), Verdict::InTime);
         }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_or_something_else_may_have_made_is_not_laid_to_halting() {
+    fn halting_is_not_blamed_for_chance_or_other_causes() {
         for (free, awake) in [(3, 0), (8, 0), (13, 2), (41, 14), (41, 41), (20, 90)] {
             assert_eq!(is((free, 300), (awake, 300)), Verdict::Otherwise, "{free}, {awake}");
         }
@@ -208,7 +208,7 @@ mod tests {
 
     /// On a host that stands still there may be few timers in one of the measurements, or none.
     #[test]
-    fn parts_are_compared_and_not_counts() {
+    fn fractions_are_compared_and_not_counts() {
         assert_eq!(is((40, 200), (4, 20)), Verdict::Otherwise);
         assert_eq!(is((40, 200), (10, 1_000)), Verdict::Halting);
         assert_eq!(is((40, 200), (0, 3)), Verdict::Otherwise);

@@ -92,7 +92,7 @@ pub(super) fn fair_server() -> Check {
     }
 }
 
-/// Checks how precisely SCHED_DEADLINE ends a budget.
+/// Checks whether SCHED_DEADLINE ends budgets on time.
 pub(super) fn budgets() -> Check {
     const NAME: &str = "ends of budgets";
     match host::ends_budgets_on_time() {

@@ -96,7 +96,7 @@ mod tests {
     use crate::doctor::check::State;
 
     #[test]
-    fn what_is_ignored_is_a_warning_with_a_remedy() {
+    fn an_ignored_feature_is_a_warning_with_a_remedy() {
         let seen = Seen::Ignored("left early".to_owned());
         let check = check(Finding { feature: Feature::DepartureTimes, seen });
         assert_eq!((check.state, check.found.as_str()), (State::Warning, "left early"));

@@ -25,13 +25,13 @@ pub(super) fn fifo() -> (Check, bool) {
     let refused = match sched::try_out(Class::Fifo { priority: HIGHEST }) {
         Ok(()) => {
             return (
-                Check::ok(NAME, format!("priorities up to {HIGHEST}, tried ({})", why())),
+                Check::ok(NAME, format!("priorities up to {HIGHEST}, tried ({})", privilege())),
                 true,
             );
         }
         Err(refused) => refused,
     };
-    // With the capability alone there is no limit: every priority is permitted.
+    // Without CAP_SYS_NICE, RLIMIT_RTPRIO is the highest permitted priority.
     let limit = host::privileges().rtprio.unwrap_or(0).min(u64::from(HIGHEST));
     let limited = u8::try_from(limit).ok().filter(|&priority| priority > 0);
     match limited.map(|priority| (priority, sched::try_out(Class::Fifo { priority }))) {
@@ -48,7 +48,7 @@ pub(super) fn fifo() -> (Check, bool) {
 }
 
 /// Names the privilege that permits it.
-fn why() -> String {
+fn privilege() -> String {
     let Privileges { rtprio, capabilities, .. } = host::privileges();
     if capabilities.sys_nice {
         "CAP_SYS_NICE".to_owned()

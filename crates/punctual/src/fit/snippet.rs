@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_read_back() {
+    fn a_quoted_text_is_read_back() {
         for text in ["plain", "a \"b\" \\c", "tab\tand\u{1}", "ünïcode"] {
             let toml = format!("[[command]]\nname = \"a\"\nrun = [{}]\n", quoted(text));
             let contract = punctual_model::Contract::parse("x", toml.as_bytes()).expect(&toml);

@@ -10,7 +10,7 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-use super::meanwhile::Told;
+use super::meanwhile::GrantWatch;
 use super::plan::serialize_terms;
 use super::start::{Running, Terms};
 
@@ -113,7 +113,7 @@ impl Used {
                     }
                 },
             };
-            let revoked = running.told.as_ref().and_then(Told::revoked).cloned();
+            let revoked = running.watch.as_ref().and_then(GrantWatch::revoked).cloned();
             // Nothing was offered after a revocation.
             let until = revoked.as_ref().map_or(now, |(at, _)| *at);
             let periods = periods(until.saturating_since(running.since), terms.reservation);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_code_that_is_not_zero_is_that_of_all() {
+    fn the_first_nonzero_code_is_returned() {
         for (statuses, code) in
             [(&[][..], 0), (&[0, 0], 0), (&[0, 7 << 8, 8 << 8], 7), (&[0, 15], 128 + 15)]
         {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_why_a_reservation_was_taken_back() {
+    fn json_has_the_reason_of_a_revocation() {
         let json = serde_json::to_value(ran(0, Some("overuse"))).expect("numbers and texts");
         assert_eq!((&json["grant"], &json["broker"]), (&7.into(), &"/run/x".into()));
         assert_eq!(json["revoked"], "overuse");

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_told_what_its_datagrams_need() {
+    fn the_environment_holds_what_the_datagrams_need() {
         let asked: Compact =
             "100/s,delay=5ms,max=160,dest=studio.example:4000".parse().expect("good");
         let to: SocketAddr = "192.0.2.7:4000".parse().expect("an address");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Child;
 
-use punctual_client::wire::Event as Said;
+use punctual_client::wire::Event as GrantEvent;
 use punctual_client::{Broker, ClientError, Granted, RequestError, Spawned};
 use punctual_linux::awake::Awake;
 use punctual_linux::{clock, thread};
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A grant of the broker while its program runs.
-pub(super) struct Told {
+pub(super) struct GrantWatch {
     /// The program's name, if it has one.
     name: Option<String>,
     path: PathBuf,
@@ -37,7 +37,7 @@ pub(super) struct Told {
     revoked: Option<(Instant, String)>,
 }
 
-impl Told {
+impl GrantWatch {
     /// Splits the answer of the broker at `path` into the program and the connection for events of
     /// its grant.
     pub(super) fn of(
@@ -59,7 +59,7 @@ impl Told {
 
     /// Passes on the events that have arrived. If the broker is gone, it looks for its successor
     /// and goes on with that.
-    pub(super) fn hear(&mut self, observer: &mut Observer<'_>) {
+    pub(super) fn poll(&mut self, observer: &mut Observer<'_>) {
         if self.revoked.is_some() {
             return;
         }
@@ -67,12 +67,12 @@ impl Told {
         let grant = self.granted.id();
         match &mut self.broker {
             Some(broker) => {
-                let heard = broker.events(|of, event| {
+                let polled = broker.events(|of, event| {
                     if of == Some(grant) {
                         events.push(event);
                     }
                 });
-                if heard.is_err() {
+                if polled.is_err() {
                     self.broker = None;
                     self.look_again = clock::now();
                 }
@@ -81,7 +81,7 @@ impl Told {
             None => {}
         }
         for event in events {
-            if let Said::Revoked { why } = &event {
+            if let GrantEvent::Revoked { why } = &event {
                 self.revoked = Some((clock::now(), why.clone()));
             }
             let (command, reservation) = (self.name.as_deref(), self.reservation);
@@ -91,7 +91,7 @@ impl Told {
 
     /// Asks the successor of a broker that is gone. The grant is over if the successor answers and
     /// does not know it.
-    fn find_again(&mut self) -> Option<Said> {
+    fn find_again(&mut self) -> Option<GrantEvent> {
         self.look_again = clock::now() + AGAIN;
         let mut broker = Broker::connect_within(&self.path, PATIENCE).ok()?;
         match broker.resume(&mut self.granted) {
@@ -99,7 +99,9 @@ impl Told {
                 self.broker = Some(broker);
                 None
             }
-            Err(RequestError::Client(ClientError::Broker(why))) => Some(Said::Revoked { why }),
+            Err(RequestError::Client(ClientError::Broker(why))) => {
+                Some(GrantEvent::Revoked { why })
+            }
             Err(_) => None,
         }
     }
@@ -176,21 +178,21 @@ impl Traced {
     pub(super) fn started(&mut self, name: &str, running: &Running, observer: &mut Observer<'_>) {
         let Some(terms) = &running.terms else { return };
         let period = Some(terms.reservation.period());
-        let told = running.held.as_ref().filter(|_| terms.choice.backend == Backend::Timetable);
+        let tabled = running.held.as_ref().filter(|_| terms.choice.backend == Backend::Timetable);
         let number = self.subjects;
         self.subjects += 1;
-        self.numbers.extend(told.map(|held| (held.task(), (number, running.since))));
+        self.numbers.extend(tabled.map(|held| (held.task(), (number, running.since))));
         let subject = Subject {
             promise: Promise {
                 period,
                 relative_deadline: period,
                 wcet: Some(terms.reservation.budget()),
             },
-            thread: told.is_none().then(|| running.child.id()),
+            thread: tabled.is_none().then(|| running.child.id()),
             cpu: terms.cpu.and_then(|cpu| u16::try_from(cpu).ok()),
             ..Subject::new(name, SubjectKind::Reservation)
         };
-        self.is_complete &= told.is_some();
+        self.is_complete &= tabled.is_some();
         tell(self.file.write(|recorder| recorder.subject(number, &subject)), observer);
     }
 

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_that_are_there_can_be_asked_for() {
+    fn unknown_commands_are_refused() {
         let of = contract(TWO);
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_command_holds_is_named() {
+    fn entries_without_a_command_are_named() {
         let of = contract(TWO);
         let all: Vec<_> = of.commands.iter().collect();
         let rest = only_admitted(&of, &all).expect("spare");

@@ -16,7 +16,7 @@ use punctual_runtime::reservation::{self as held, Choice, Held, Kind, Room, Wish
 
 use super::Reserve;
 use super::error::NotStarted;
-use super::meanwhile::Told;
+use super::meanwhile::GrantWatch;
 use super::places::Places;
 use crate::Failure;
 
@@ -61,7 +61,7 @@ pub(super) struct Running {
     /// Present only with a timetable.
     pub(super) held: Option<Held>,
     /// Present only with a grant of the broker.
-    pub(super) told: Option<Told>,
+    pub(super) watch: Option<GrantWatch>,
     /// The time of its start.
     pub(super) started: Instant,
     /// The time from which its reservation counts.
@@ -216,8 +216,8 @@ pub(super) fn start(
         let child =
             command.spawn().map_err(|error| NotStarted::Program { program: program(), error })?;
         let started = clock::now();
-        let (held, told) = (None, None);
-        return Ok(Running { child, terms: None, held, told, started, since: started });
+        let (held, watch) = (None, None);
+        return Ok(Running { child, terms: None, held, watch, started, since: started });
     };
     let Terms { reservation, enforcement, .. } = terms;
     match (terms.choice.backend, &mut terms.broker) {
@@ -228,12 +228,12 @@ pub(super) fn start(
             let grant = spawned.granted.id();
             through.grant = Some(grant);
             terms.choice.because = format!("granted by the broker, grant {grant}; {OUTSIDE}");
-            let (child, told) = Told::of(spawned, name, through.path.clone(), reservation);
+            let (child, watch) = GrantWatch::of(spawned, name, through.path.clone(), reservation);
             Ok(Running {
                 child,
                 terms: Some(terms),
                 held: None,
-                told: Some(told),
+                watch: Some(watch),
                 started,
                 since: started,
             })
@@ -243,8 +243,8 @@ pub(super) fn start(
                 .map_err(|error| NotStarted::by_kernel(error, reservation, program()))?;
             // The program runs from here: `spawn` returns when the child has executed it.
             let started = clock::now();
-            let (held, told) = (None, None);
-            Ok(Running { child, terms: Some(terms), held, told, started, since: started })
+            let (held, watch) = (None, None);
+            Ok(Running { child, terms: Some(terms), held, watch, started, since: started })
         }
         (Backend::Timetable, _) => {
             let room = room.expect("made where a timetable is wanted");
@@ -255,8 +255,8 @@ pub(super) fn start(
             let started = clock::now();
             // The program could not use any time that was reserved before it ran.
             let since = held.since().max(started);
-            let (held, told) = (Some(held), None);
-            Ok(Running { child, terms: Some(terms), held, told, started, since })
+            let (held, watch) = (Some(held), None);
+            Ok(Running { child, terms: Some(terms), held, watch, started, since })
         }
     }
 }

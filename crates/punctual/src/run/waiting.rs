@@ -40,7 +40,7 @@ pub(super) fn until_all_have_ended(
                 && let Some(ended) = process::poll(&running.child)?
             {
                 // Events that came before the end.
-                running.told.iter_mut().for_each(|told| told.hear(observer));
+                running.watch.iter_mut().for_each(|watch| watch.poll(observer));
                 *end = Some(Used::of(running, ended));
                 *of = None;
             }
@@ -63,13 +63,13 @@ fn next(
     observer: &mut Observer<'_>,
 ) -> io::Result<Caught> {
     loop {
-        let mut listens = false;
-        for told in live.iter_mut().flatten().filter_map(|running| running.told.as_mut()) {
-            told.hear(observer);
-            listens |= told.revoked().is_none();
+        let mut polls = false;
+        for watch in live.iter_mut().flatten().filter_map(|running| running.watch.as_mut()) {
+            watch.poll(observer);
+            polls |= watch.revoked().is_none();
         }
         traced.turn(observer);
-        if !listens && !traced.is_on() {
+        if !polls && !traced.is_on() {
             return signals.wait().map_err(io::Error::other);
         }
         let until = clock::now() + LISTENING;

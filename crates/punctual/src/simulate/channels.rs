@@ -168,7 +168,7 @@ impl Channels {
             cut: egress.cut(),
             per_packet: egress.per_packet(),
             pace,
-            // Lateness beyond one step of the pace is not made up for.
+            // A wake-up that is later than the pace is not made up for.
             wakes_within: egress.allowance().min(pace),
             channels,
             held,

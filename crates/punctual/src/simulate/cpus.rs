@@ -142,7 +142,7 @@ pub(super) fn on_cpu_while(
 }
 
 /// Returns the reservations that are present, shorter periods first. In the search for a witness
-/// they have fixed priorities, and this order serves them best.
+/// they have fixed priorities, and this is the best order for two of them.
 fn reservations(contract: &Contract, stay: impl Fn(usize) -> Option<Stay>) -> Vec<Entry> {
     let all = contract.reservations.iter().enumerate();
     let mut entries: Vec<Entry> =

@@ -26,7 +26,7 @@ pub struct Joined {
 pub struct Departed {
     /// As in the contract.
     pub name: String,
-    /// Nothing of it was released from then on.
+    /// The time from which it was released no more.
     pub at_ns: u64,
 }
 

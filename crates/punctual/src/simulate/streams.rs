@@ -65,7 +65,7 @@ impl<'a> Streams<'a> {
             let frames = LinearBounded::new(1, spec.frame_size, spec.frame_period, spec.burst)
                 .expect("mapped, so its frames are bounded");
             let frames = options.flooded(stream.name(), frames);
-            // A frame becomes ready just after a job has looked for frames.
+            // An adversarial frame becomes ready just after a job has looked for frames.
             let after = Duration::from_nanos(u64::from(options.pattern() == Pattern::Adversarial));
             let frames = source(options.pattern(), frames, first + after, &mut rng);
             let last = Instant::ZERO + options.until.saturating_sub(spec.delay);

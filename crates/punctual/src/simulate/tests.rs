@@ -212,7 +212,7 @@ fn broken(count: u64) -> (u64, usize, Vec<String>) {
 
 /// Draws more contracts with `PUNCTUAL_DRAWS=10000 cargo test …`.
 #[test]
-fn what_is_admitted_is_late_in_no_layer() {
+fn no_admitted_work_is_late_in_any_layer() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(300);
     let (admitted, streams, broken) = broken(count);
@@ -288,7 +288,7 @@ fn at_worst(contract: &Contract, flooded: &str) -> Contract {
 /// One channel of each drawn contract gets up to a hundred times its declared traffic. All other
 /// channels, tasks and reservations keep their promises.
 #[test]
-fn who_breaks_its_word_harms_nobody_else() {
+fn a_flooding_sender_breaks_no_other_promise() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(300);
     let (mut sent, mut received, mut held_back, mut discarded) = (0, 0, 0, 0);

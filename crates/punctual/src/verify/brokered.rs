@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_broken_before_it_began_is_not_its() {
+    fn promises_broken_before_the_run_do_not_count() {
         let outcome = |before: ChannelStatus, last: ChannelStatus| {
             let was_broken = before.broken;
             let before = before.counts.expect("counted");

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_late_the_source_is_what_it_sends_conforms() {
+    fn a_late_source_still_conforms() {
         let traffic = LinearBounded::fixed(100, Duration::from_nanos(10), 3).expect("valid");
         let mut pace = Pace::new(traffic, Instant::from_nanos(5));
         let mut sent: Vec<u64> = Vec::new();

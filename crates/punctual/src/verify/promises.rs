@@ -93,7 +93,7 @@ pub(super) fn broken(verdict: &str) -> String {
 /// One promise.
 #[derive(Clone, Debug)]
 pub struct Promised {
-    /// The kind of entry it was given to: `command`, `upcall`, …
+    /// The kind of the entry: `command`, `upcall`, …
     pub kind: &'static str,
     /// The name of the entry.
     pub name: String,

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_runtime_would_serve_in_another_order_is_not_run() {
+    fn tasks_are_not_run_in_another_order_than_the_contracts() {
         let two = |policy: &str, first: u32, second: u32| {
             let task = |name, period| {
                 format!(

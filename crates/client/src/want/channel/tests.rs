@@ -9,7 +9,7 @@ fn raw() -> RawChannel {
 }
 
 #[test]
-fn a_line_asks_for_what_it_says() {
+fn a_line_is_parsed_into_its_request() {
     let line = "100/s,delay=5ms,max=160,credits=high,too_early=lose";
     let asked: Compact = line.parse().expect("good");
     let to = "192.0.2.7:4000".parse().expect("an address");

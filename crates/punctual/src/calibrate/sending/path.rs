@@ -8,7 +8,7 @@ use punctual_channel::server::sender::thread::trial::Destination;
 use punctual_linux::net::{Inbox, Setup, UdpSocket, probe};
 
 use super::super::ground::Ground;
-use super::Why;
+use super::Reason;
 
 /// The number of datagrams that are discarded in one call.
 const DRAINED: usize = 64;
@@ -27,13 +27,13 @@ pub(super) struct Path {
 
 impl Path {
     /// Makes a path to an address as the kernel routes it. Packets leave the host.
-    pub(super) fn to(to: SocketAddr) -> Result<Self, Why> {
+    pub(super) fn to(to: SocketAddr) -> Result<Self, Reason> {
         let near = UdpSocket::open(&Setup::to(to)).map_err(|why| why.to_string())?;
         Self::of(near, None, to.to_string(), None)
     }
 
     /// Makes a path on a network of our own.
-    pub(super) fn of_our_own() -> Result<Self, Why> {
+    pub(super) fn of_our_own() -> Result<Self, Reason> {
         let ground = Ground::find();
         let (near, far) = ground.pair()?;
         Self::of(near, Some(far), ground.name.to_owned(), Some(ground))
@@ -44,7 +44,7 @@ impl Path {
         far: Option<UdpSocket>,
         name: String,
         ground: Option<Ground>,
-    ) -> Result<Self, Why> {
+    ) -> Result<Self, Reason> {
         let payload = near.longest_payload().map_err(|why| why.to_string())?;
         let largest_packet = payload.saturating_sub(HEADER_BYTES as u32);
         // The broker makes the same check before it starts its thread.

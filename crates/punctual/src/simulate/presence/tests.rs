@@ -31,7 +31,7 @@ const STUDIO: &str = "
 ";
 
 #[test]
-fn who_comes_is_refused_while_the_place_that_it_would_take_is_felt() {
+fn a_join_is_refused_while_jobs_of_a_task_that_left_have_an_effect() {
     let run = |at| {
         let (join, leave) = (vec![when("audio", at)], vec![when("control", 5)]);
         let until = Duration::from_millis(200);
@@ -51,7 +51,7 @@ fn who_comes_is_refused_while_the_place_that_it_would_take_is_felt() {
 }
 
 #[test]
-fn what_cannot_come_and_go_is_named() {
+fn impossible_joins_and_leaves_are_refused_by_name() {
     let mixed = STUDIO.replace("'rm'", "'edf-vd'");
     let of = |join: Vec<When>, leave: Vec<When>| Options { join, leave, ..Options::default() };
     for (text, options, why) in [
@@ -137,7 +137,7 @@ const PATTERNS: [Pattern; 4] =
 
 /// Draws more contracts with `PUNCTUAL_DRAWS=100000 cargo test …`.
 #[test]
-fn nothing_that_is_admitted_when_it_comes_is_late() {
+fn no_task_admitted_when_it_joins_is_late() {
     let (mut ran, mut admitted, mut refused, mut left) = (0, 0, 0, 0);
     for seed in 0..draws() {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
@@ -215,7 +215,7 @@ fn oracle(
 }
 
 #[test]
-fn what_comes_and_goes_runs_as_a_simulation_by_the_millisecond_says() {
+fn runs_with_joins_and_leaves_agree_with_the_millisecond_oracle() {
     let mut compared = 0;
     for seed in 0..draws() / 2 {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(1_000_000 + seed));
