@@ -11,11 +11,14 @@
 //! - [`explore`]: studies how much work of a kind would be admitted.
 //! - [`simulate`]: runs a contract in virtual time.
 //! - [`fit`]: watches a program and proposes a reservation for it.
+//! - [`program`]: names a program or process to watch.
 //! - [`run`]: runs programs under reservations.
 //! - [`verify`]: runs everything in a contract, and says for each promise whether it was kept.
 //! - [`why`]: explains why jobs were late.
 //! - [`trace`]: reads trace files.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
+//!
+//! Most functions return [`Failure`] as their error: a message for a person, with its kind.
 //!
 //! # Examples
 //! ```

@@ -72,6 +72,10 @@ impl GrantedChannel {
 impl Broker {
     /// Requests a channel. A granted channel belongs to this process, and carries nothing before
     /// its queue is [attached](Self::attach_channel).
+    ///
+    /// # Errors
+    /// [`ChannelError::Refused`] with the numbers and counter-offers if the channel is not
+    /// admitted; [`ChannelError::Client`] if there is no answer.
     pub fn open_channel(&mut self, want: &WantedChannel) -> Result<GrantedChannel, ChannelError> {
         let opened = self.opened(Ask::OpenChannel { channel: RawChannel::from(want) })?;
         let (id, token) = (opened.grant, opened.token);
@@ -81,7 +85,10 @@ impl Broker {
         Ok(granted)
     }
 
-    /// Requests the first counter-offer of a refusal; returns the refusal itself if there is none.
+    /// Requests the first counter-offer of a refusal.
+    ///
+    /// # Errors
+    /// As [`Self::open_channel`]; `refused` itself if it has no counter-offer.
     pub fn accept_channel_offer(
         &mut self,
         refused: &RefusedChannel,
@@ -95,6 +102,10 @@ impl Broker {
 
     /// Opens a channel that was granted: its queue is made, mapped and attached. `E` is this
     /// process's end, `punctual_channel::client::Sending` or `Receiving`.
+    ///
+    /// # Errors
+    /// If the broker makes no queue ([`ClientError::Kept`]: the user's quota of queues is used up),
+    /// or the queue cannot be mapped, or there is no answer.
     pub fn attach_channel<E: Attach>(
         &mut self,
         granted: &GrantedChannel,
@@ -107,6 +118,9 @@ impl Broker {
 
     /// Continues a channel after the broker was replaced, once it was
     /// [resumed](Self::resume_channel): messages that were not sent, or not received, are not lost.
+    ///
+    /// # Errors
+    /// As [`Self::attach_channel`]; also if the messages left cannot be carried over.
     pub fn reattach_channel(
         &mut self,
         granted: &GrantedChannel,
@@ -118,8 +132,12 @@ impl Broker {
         self.say_mapped(granted)
     }
 
-    /// Has the broker make a queue whose first message has this number: the first step of
-    /// [`Self::attach_channel`], for clients that map it themselves.
+    /// Requests a queue whose first message has the number `first`. This is the first step of
+    /// [`Self::attach_channel`], for clients that map the queue themselves.
+    ///
+    /// # Errors
+    /// [`ClientError::Kept`] if the user's quota of queues is still used up after a second of
+    /// attempts; otherwise if there is no answer.
     pub fn make_queue(
         &mut self,
         granted: &GrantedChannel,
@@ -135,7 +153,7 @@ impl Broker {
                         ClientError::NotUnderstood(what)
                     });
                 }
-                // The broker may still hold some of the memory itself: it frees that soon.
+                // The broker itself may still hold some of the memory, and frees it soon.
                 Answer::Kept { .. } if pause <= LONGEST_PAUSE => {
                     clock::sleep(pause);
                     pause = pause + pause;
@@ -148,6 +166,9 @@ impl Broker {
 
     /// Reports that the queue is mapped, so that the broker seals and attaches it: the last step of
     /// [`Self::attach_channel`].
+    ///
+    /// # Errors
+    /// If the broker has not sealed the queue in time, or there is no answer.
     pub fn say_mapped(&mut self, granted: &GrantedChannel) -> Result<(), ClientError> {
         let (mut pause, longest) = (Duration::from_micros(50), Duration::from_millis(10));
         let mut waited = Duration::ZERO;
@@ -170,6 +191,9 @@ impl Broker {
 
     /// Requests another contract for a channel, with the same direction, address, framing and
     /// queue. Until it is granted, and if it is refused, everything stays as it is.
+    ///
+    /// # Errors
+    /// As [`Self::open_channel`].
     pub fn change_channel(
         &mut self,
         granted: &mut GrantedChannel,
@@ -184,6 +208,9 @@ impl Broker {
 
     /// Continues a channel after a reconnection. If the broker was replaced its queue is to be
     /// attached again.
+    ///
+    /// # Errors
+    /// If the broker does not know the channel or its token, or there is no answer.
     pub fn resume_channel(&mut self, granted: &mut GrantedChannel) -> Result<(), ChannelError> {
         let opened = self.opened(Ask::Resume { grant: granted.id, token: granted.token })?;
         granted.update(&opened);
@@ -191,12 +218,18 @@ impl Broker {
     }
 
     /// Gives a channel back. The contents of its queue are lost.
+    ///
+    /// # Errors
+    /// If there is no answer.
     pub fn release_channel(&mut self, granted: GrantedChannel) -> Result<(), ClientError> {
         self.release(granted.id)
     }
 
     /// Returns the channels that are granted with their measurements: this user's, or all of them
     /// for root.
+    ///
+    /// # Errors
+    /// If the broker is gone or does not answer in time.
     pub fn channels(&mut self) -> Result<ChannelsStatus, ClientError> {
         let mut all: Option<ChannelsStatus> = None;
         loop {
@@ -205,7 +238,7 @@ impl Broker {
                 Answer::Channels(page) => page,
                 other => return Err(super::unexpected(other)),
             };
-            // A page that says "more" and brings nothing would never end.
+            // A broker that sends empty pages with `more` set would never end this loop.
             let more = page.more && !page.channels.is_empty();
             let mut status = match all.take() {
                 None => page,

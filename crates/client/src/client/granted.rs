@@ -72,6 +72,9 @@ impl Granted {
 
     /// Requests `what` of the same kind instead, without interruption: until it is granted, and if
     /// it is refused, everything stays as it is.
+    ///
+    /// # Errors
+    /// As [`Broker::request`].
     pub fn change(&mut self, broker: &mut Broker, what: What) -> Result<(), RequestError> {
         let want = Want { thread: self.want.thread, what };
         self.cpu = broker.change(self.id, &want)?;
@@ -81,6 +84,10 @@ impl Granted {
 
     /// Gives the grant back. A reservation is given back by the thread that holds it: the broker
     /// lets it leave SCHED_DEADLINE without privilege, and the thread leaves.
+    ///
+    /// # Errors
+    /// If another thread than the holder releases a reservation, the kernel does not let the thread
+    /// leave, or there is no answer.
     pub fn release(self, broker: &mut Broker) -> Result<(), ReleaseError> {
         if !matches!(self.want.what, What::Reservation(_)) {
             return Ok(broker.release(self.id)?);
@@ -89,7 +96,7 @@ impl Granted {
         if holder != this {
             return Err(ReleaseError::OtherThread { holder, this });
         }
-        // Leave even if the broker had revoked it already: then only this is left to do.
+        // The thread leaves even if the broker had revoked the grant: only this step remains then.
         let released = broker.release(self.id);
         leave()?;
         Ok(released?)
@@ -97,6 +104,9 @@ impl Granted {
 
     /// Takes the calling thread out of SCHED_DEADLINE after [`crate::wire::Event::Revoked`]: no
     /// other thread can do that.
+    ///
+    /// # Errors
+    /// If the kernel does not let the thread leave.
     pub fn leave(self) -> Result<(), ReleaseError> {
         Ok(leave()?)
     }

@@ -25,10 +25,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`spawn_reserved`] starts a program under a reservation, even if it knows nothing of the broker.
+//! [`spawn_reserved`] starts a program under a reservation; the program need not know the broker.
 //!
-//! The socket is only for requests: between two of them the kernel alone keeps the promise, and a
-//! broker that dies takes nothing away. Reconnect within the grace period and call
+//! The socket is only for requests. Between two requests the kernel alone keeps the promise, and
+//! grants survive the death of the broker: reconnect within the grace period and call
 //! [`Broker::resume`].
 
 mod channels;
@@ -95,11 +95,17 @@ pub struct Broker {
 
 impl Broker {
     /// Connects to this host's broker.
+    ///
+    /// # Errors
+    /// If no broker listens at the default socket, or it does not answer within ten seconds.
     pub fn connect() -> Result<Self, ClientError> {
         Self::connect_to(Path::new(SOCKET))
     }
 
     /// Connects to the broker at `path`.
+    ///
+    /// # Errors
+    /// If no broker listens there, or it does not answer within ten seconds.
     pub fn connect_to(path: &Path) -> Result<Self, ClientError> {
         let socket = Socket::connect(path).map_err(|source| no_broker(path, source))?;
         Self::on(socket, PATIENCE)
@@ -107,6 +113,9 @@ impl Broker {
 
     /// Connects like [`Self::connect_to`], but waits no longer than `patience` for any answer, now
     /// or later.
+    ///
+    /// # Errors
+    /// If no broker listens there, or it does not answer in time.
     pub fn connect_within(path: &Path, patience: Time) -> Result<Self, ClientError> {
         let socket = Socket::connect_within(path, patience);
         Self::on(socket.map_err(|source| no_broker(path, source))?, patience)
@@ -146,6 +155,9 @@ impl Broker {
     }
 
     /// Sends an empty request and waits for the answer.
+    ///
+    /// # Errors
+    /// If the broker is gone or does not answer in time.
     pub fn ping(&mut self) -> Result<(), ClientError> {
         match self.ask(Ask::Ping)? {
             Answer::Pong => Ok(()),
@@ -157,6 +169,10 @@ impl Broker {
     ///
     /// For SCHED_FIFO this process's hard `RLIMIT_RTTIME` is lowered if the broker asks for it, and
     /// stays so: the kernel then kills a thread that never sleeps.
+    ///
+    /// # Errors
+    /// [`RequestError::Refused`] with the numbers and counter-offers if the request is not
+    /// admitted; [`RequestError::Client`] if there is no answer, or the limit cannot be set.
     pub fn request(&mut self, want: &Want) -> Result<Granted, RequestError> {
         self.prepare(&want.what)?;
         match self.ask(Ask::Request { want: want.into() })? {
@@ -168,7 +184,10 @@ impl Broker {
         }
     }
 
-    /// Requests the first counter-offer of a refusal; returns the refusal itself if there is none.
+    /// Requests the first counter-offer of a refusal.
+    ///
+    /// # Errors
+    /// As [`Self::request`]; `refused` itself if it has no counter-offer.
     pub fn accept_offer(&mut self, refused: &Refused) -> Result<Granted, RequestError> {
         let Some(Offered { want, .. }) = refused.offers.first() else {
             return Err(refused.clone().into());
@@ -179,9 +198,12 @@ impl Broker {
         self.request(&want)
     }
 
-    /// Continues a grant that an earlier connection was given: one of this process, or one that
-    /// [`spawn_reserved`] made for a program. From there on this connection speaks for the holder
-    /// of the grant.
+    /// Continues a grant of an earlier connection: one of this process, or one that
+    /// [`spawn_reserved`] made for a program. From then on this connection represents the holder of
+    /// the grant.
+    ///
+    /// # Errors
+    /// If the broker does not know the grant or its token, or there is no answer.
     pub fn resume(&mut self, granted: &mut Granted) -> Result<(), RequestError> {
         let ask = Ask::Resume { grant: granted.id(), token: granted.token() };
         match self.ask(ask)? {
@@ -195,6 +217,9 @@ impl Broker {
     }
 
     /// Returns the grants: this user's, or all of them for root. Reads all pages.
+    ///
+    /// # Errors
+    /// If the broker is gone or does not answer in time.
     pub fn status(&mut self) -> Result<Status, ClientError> {
         let mut all: Option<Status> = None;
         loop {
@@ -203,7 +228,7 @@ impl Broker {
                 Answer::Status(page) => page,
                 other => return Err(unexpected(other)),
             };
-            // A page that says "more" and brings nothing would never end.
+            // A broker that sends empty pages with `more` set would never end this loop.
             let more = page.more && !page.grants.is_empty();
             let mut status = match all.take() {
                 None => page,
@@ -220,8 +245,11 @@ impl Broker {
         }
     }
 
-    /// Calls `heard` for each event that has come; never waits. Poll(2) this [`AsFd`] to learn of
-    /// events.
+    /// Calls `heard` for each event that has arrived, and never waits. To wait for events, poll(2)
+    /// the descriptor of this value ([`AsFd`]).
+    ///
+    /// # Errors
+    /// If the broker is gone or its messages cannot be read. Events that came before are delivered.
     pub fn events(
         &mut self,
         mut heard: impl FnMut(Option<GrantId>, Event),
@@ -267,7 +295,7 @@ impl Broker {
         };
         let has = getrlimit(Resource::Rttime);
         if has.maximum.is_none_or(|has| has > most) {
-            // The signal that can be caught comes at half of it, if not earlier.
+            // SIGXCPU, which can be caught, comes at half of it, if not earlier.
             let soft = has.current.map_or(most / 2, |soft| soft.min(most / 2));
             let limit = Rlimit { current: Some(soft), maximum: Some(most) };
             setrlimit(Resource::Rttime, limit).map_err(io::Error::from)?;

@@ -74,7 +74,7 @@ pub fn spawn_reserved(
     let introduced = introduce_on_exec(&mut command, &socket, path)
         .map_err(|source| request(no_broker(path, source)))?;
     let (spawned, asked) = thread::scope(|scope| {
-        // `spawn` returns when the program runs, which is after the answer: so another thread asks.
+        // `spawn` returns when the program runs, after the answer: so another thread requests.
         let asking = scope.spawn(move || ask(introduced, socket, reservation, path));
         let spawned = command.spawn();
         // If there is no child, this ends the wait for it.
@@ -85,7 +85,7 @@ pub fn spawn_reserved(
         (Ok(child), Ok(Some((broker, granted)))) => Ok(Spawned { child, broker, granted }),
         (Err(_), Err(why)) => Err(why.into()),
         (Err(error), Ok(_)) => Err(SpawnError::Program(error)),
-        // The program runs only after it was let go, which is the last step of asking.
+        // The program runs only after its release, which is the last step of the request.
         (Ok(mut child), not_granted) => {
             let _ = child.kill();
             let _ = child.wait();

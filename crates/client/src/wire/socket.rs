@@ -69,23 +69,32 @@ impl Listener {
         Ok(Self { fd, name: Some(Name(path.to_owned())) })
     }
 
-    /// Returns the socket and its name, which lasts as long as that value.
+    /// Returns the socket and its name. The name is removed when that value is dropped.
     pub fn into_parts(self) -> (OwnedFd, Option<Name>) {
         (self.fd, self.name)
     }
 
-    /// Takes a socket that listens already.
+    /// Makes a listener of a socket that listens already.
+    ///
+    /// # Errors
+    /// If ioctl(2) cannot make it non-blocking.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self { fd, name: None })
     }
 
     /// Returns the next connection, if one waits.
+    ///
+    /// # Errors
+    /// If accept4(2) fails.
     pub fn accept(&self) -> rustix::io::Result<Option<Socket>> {
         Self::accept_from(&self.fd)
     }
 
     /// Returns the next connection to a listening socket, if one waits.
+    ///
+    /// # Errors
+    /// If accept4(2) fails.
     pub fn accept_from(listener: impl AsFd) -> rustix::io::Result<Option<Socket>> {
         match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => Ok(Some(Socket { fd })),
@@ -156,6 +165,9 @@ impl Socket {
     }
 
     /// Connects to the broker at `path`. From here on, sends block until there is room.
+    ///
+    /// # Errors
+    /// If no broker listens there.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
         connect(&fd, &SocketAddrUnix::new(path)?)?;
@@ -164,6 +176,9 @@ impl Socket {
 
     /// Connects like [`Self::connect`], but waits no longer than `patience` if the broker does not
     /// accept.
+    ///
+    /// # Errors
+    /// If no broker listens there, or it does not accept in time.
     pub fn connect_within(path: &Path, patience: Time) -> io::Result<Self> {
         let socket = Self::unconnected(patience)?;
         connect(&socket.fd, &SocketAddrUnix::new(path)?)?;
@@ -173,6 +188,9 @@ impl Socket {
     /// Returns a socket that another process is to connect; the kernel then names that process as
     /// the peer ([`punctual_linux::process::introduce_on_exec`]). Connecting and sending wait for
     /// `patience`.
+    ///
+    /// # Errors
+    /// If the kernel refuses a socket or its timeout.
     pub fn unconnected(patience: Time) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
         set_socket_timeout(&fd, Timeout::Send, Some(patience))?;
@@ -180,6 +198,9 @@ impl Socket {
     }
 
     /// Sends one message whole, or returns `false` if there is no room for it now.
+    ///
+    /// # Errors
+    /// If the other end is gone, or send(2) fails otherwise.
     pub fn send(&self, message: &[u8]) -> rustix::io::Result<bool> {
         loop {
             match send(&self.fd, message, SendFlags::NOSIGNAL) {
@@ -191,7 +212,11 @@ impl Socket {
         }
     }
 
-    /// Sends a message with open files, if there are any.
+    /// Sends a message with open files, if there are any. Returns `false` if there is no room for it
+    /// now.
+    ///
+    /// # Errors
+    /// If the other end is gone, or sendmsg(2) fails otherwise.
     pub fn send_whole(&self, message: &[u8], files: &[OwnedFd]) -> Result<bool, PassError> {
         if files.is_empty() {
             return Ok(self.send(message)?);
@@ -205,6 +230,9 @@ impl Socket {
     }
 
     /// Returns the next message and leaves it in the socket. Never waits.
+    ///
+    /// # Errors
+    /// If the message is too long, or recv(2) fails.
     pub fn peek(&self, buffer: &mut [u8]) -> Result<Received, ReceiveError> {
         self.receive_as(buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)
     }
@@ -212,7 +240,10 @@ impl Socket {
     /// Receives one message into `buffer`, and up to `most` open files that came with it. Never
     /// waits.
     ///
-    /// The files can be anything: to close one may take as long as its file system likes.
+    /// The files can be of any kind, and closing one may take as long as its file system needs.
+    ///
+    /// # Errors
+    /// If the message is too long or has too many files, or recvmsg(2) fails.
     pub fn receive_with(
         &self,
         buffer: &mut [u8],
@@ -235,6 +266,9 @@ impl Socket {
     /// Receives one message into `buffer`, which has room for [`MAX_MESSAGE`] bytes.
     ///
     /// Blocks only if `wait` and the socket is a client's.
+    ///
+    /// # Errors
+    /// If the message is too long, or recv(2) fails.
     pub fn receive(&self, buffer: &mut [u8], wait: bool) -> Result<Received, ReceiveError> {
         let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         self.receive_as(buffer, wait)
@@ -243,7 +277,7 @@ impl Socket {
     fn receive_as(&self, buffer: &mut [u8], flags: RecvFlags) -> Result<Received, ReceiveError> {
         loop {
             match recv(&self.fd, &mut *buffer, flags | RecvFlags::TRUNC) {
-                // An empty packet looks like the end of the connection, and is taken for it.
+                // An empty packet cannot be told from the end of the connection, and is treated as that.
                 Ok((_, 0)) => return Ok(Received::Closed),
                 Ok((_, length)) if length > buffer.len().min(MAX_MESSAGE) => {
                     return Err(ReceiveError::TooLong { length });
