@@ -24,7 +24,7 @@ use crate::program::{Target, enforcer};
 /// The options for watching a program and for the trial.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The length of the watching, and of the trial.
+    /// The length of the observation, and of the trial.
     pub length: Duration,
     /// The time after a program's start for which it is not watched, because it then does things
     /// that it does only once.

@@ -1,4 +1,4 @@
-//! Starts a program to watch and ends it, or follows a process that runs already.
+//! The program or process that [`crate::why`] and [`crate::fit`] watch.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The program or process to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A program and its arguments. It is started for the watching, and ended with it.
+    /// A program and its arguments. It is started for the observation, and ended after it.
     Program(Vec<OsString>),
     /// A running process, given by its id, with all processes that it starts.
     Process(u32),

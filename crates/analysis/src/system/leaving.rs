@@ -11,7 +11,7 @@
 //! This is the first *idle instant* at or after the leave: an instant at which every job that is
 //! known on the CPU is complete. No busy period is affected by anything from before it (Tindell &
 //! Alonso, "A Very Simple Protocol for Mode Changes in Priority Preemptive Systems", 1996; Real &
-//! Crespo, Real-Time Systems 26, 2004, §3). It holds under every policy that does not idle while
+//! Crespo, Real-Time Systems 26, 2004, §3). This holds under every policy that does not idle while
 //! there is work. To wait for the deadline or the next release of the last job is not enough. Under
 //! fixed priorities a window may hold many jobs of the old task and then many of the new one (Pedro
 //! & Burns, "Schedulability Analysis for Mode Changes in Flexible Real-Time Systems", 1998). Under
@@ -284,8 +284,8 @@ impl<Id: Copy + Ord> System<Id> {
             .try_fold(0, |most, one| Some(one?.max(most)))
     }
 
-    /// Returns the longest busy period of a CPU, in nanoseconds, from the leave with this number
-    /// on; `None` if it is unbounded.
+    /// Returns the longest time, in nanoseconds, for which a CPU can stay busy after the leave with
+    /// this number; `None` if it is unbounded.
     fn longest_busy(&self, cpu: usize, number: u32) -> Option<u64> {
         let (mut pending, mut stays) = (0_u64, Vec::new());
         let mut count = |tasks: &[TaskLoad], still: &[TaskLoad]| {
@@ -327,8 +327,7 @@ impl<Id: Copy + Ord> System<Id> {
         end(pending.checked_add(self.host.wake_up.as_nanos())?, &stays, &above)
     }
 
-    /// Returns the entries that were counted for more than they have by the leave with this number,
-    /// in order.
+    /// Returns the entries that shrank no later than the leave with this number, in order.
     fn more_than_own_by(&self, number: u32) -> Vec<Id> {
         let of = |one: &Leaving<Id>| match one.what {
             Counted::Excess { id } if one.number <= number => Some(id),

@@ -1,6 +1,6 @@
 //! Runs the program under the proposed reservations.
 //!
-//! Its threads are put under SCHED_DEADLINE while it runs on, so that the watching and the trial
+//! Its threads are put under SCHED_DEADLINE while it runs on, so that the observation and the trial
 //! see the same program in the same state. A program that has ended is started again. The kernel
 //! does not accept a thread that is bound to CPUs; then the whole program is started again by
 //! `punctual run`, under a timetable on that CPU.

@@ -1,7 +1,7 @@
 //! Sends a program's datagrams to one destination through a channel of the broker.
 //!
-//! The program itself requests the channel with its first datagram, by a library that is loaded
-//! before the C library. So the channel belongs to the program and ends with it. This module finds
+//! The program itself requests the channel with its first datagram, through a library that is
+//! loaded before the C library. So the channel belongs to the program and ends with it. This module finds
 //! out whether the request could be granted, before anything is started.
 
 use std::env;
@@ -54,8 +54,7 @@ pub(super) fn prepare(
     let library = library()?;
     let destination = destination(asked)?;
     let own = program.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
-    // Other preloaded libraries come first: those of the program's environment, or else those of
-    // ours.
+    // The other libraries to preload are those of the program's environment, or else of ours.
     let preload = own.map(|(_, value)| value.clone()).or_else(|| env::var_os("LD_PRELOAD"));
     let trial = on_trial(asked, destination, broker, &program.program.to_string_lossy())?;
     Ok((environment(asked, destination, broker, &library, preload), trial))

@@ -75,7 +75,7 @@ impl Running {
     }
 }
 
-/// The limit of the kernel's reservation, for messages.
+/// The part of a program that the kernel's reservation does not hold, for messages.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
 /// Chooses the back end and the terms. If this process has no privilege, the broker at `broker` is

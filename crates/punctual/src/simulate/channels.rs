@@ -30,7 +30,7 @@ pub(super) struct Sending {
 /// The outcome of one channel.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelOutcome {
-    /// As in the contract.
+    /// The name in the contract.
     pub name: String,
     /// The CPU on which its messages are sent.
     pub cpu: u16,
@@ -53,7 +53,7 @@ pub struct ChannelOutcome {
     pub max_delay_ns: Option<u64>,
     /// The proven delay; null if admission proved none.
     pub proven_delay_ns: Option<u64>,
-    /// As in the contract.
+    /// The delay bound in the contract.
     pub delay_bound_ns: u64,
     /// Whether its sender exceeds its declared traffic.
     #[serde(skip)]

@@ -11,7 +11,7 @@ use crate::Failure;
 /// The result of one entry that was to join. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Joined {
-    /// As in the contract.
+    /// The name in the contract.
     pub name: String,
     /// The time of its request.
     pub at_ns: u64,
@@ -24,7 +24,7 @@ pub struct Joined {
 /// One entry that left. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Departed {
-    /// As in the contract.
+    /// The name in the contract.
     pub name: String,
     /// The time from which it was released no more.
     pub at_ns: u64,

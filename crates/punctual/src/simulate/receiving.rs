@@ -18,7 +18,7 @@ const USUAL_PACKET: u32 = 1420;
 /// The outcome of one channel that receives.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReceivingOutcome {
-    /// As in the contract.
+    /// The name in the contract.
     pub name: String,
     /// The CPU on which its messages are received.
     pub cpu: u16,

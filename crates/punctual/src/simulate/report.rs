@@ -86,7 +86,7 @@ pub struct Stolen {
 /// The outcomes of one task or reservation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcomes {
-    /// As in the contract.
+    /// The name in the contract.
     pub name: String,
     /// The CPU that it ran on.
     pub cpu: u16,
@@ -104,7 +104,7 @@ pub struct Outcomes {
     pub response_time_bound_ns: Option<u64>,
     /// Whether a job took longer than the bound.
     pub exceeds_bound: bool,
-    /// As in the contract.
+    /// The relative deadline in the contract.
     pub relative_deadline_ns: u64,
 }
 

@@ -17,7 +17,7 @@ use super::options::{Options, Pattern};
 /// The outcome of one stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamOutcome {
-    /// As in the contract.
+    /// The name in the contract.
     pub name: String,
     /// The number of frames that became ready.
     pub frames: u64,
@@ -29,7 +29,7 @@ pub struct StreamOutcome {
     pub max_delay_ns: Option<u64>,
     /// The proven delay; null if admission proved none.
     pub proven_delay_ns: Option<u64>,
-    /// As in the contract.
+    /// The delay that the contract allows.
     pub delay_ns: u64,
     /// Whether more frames come than the contract declares.
     #[serde(skip)]

@@ -246,7 +246,7 @@ fn outcome(account: &Account, now: Instant) -> Outcome {
     Outcome { became, jobs, late, max_tardiness: Duration::from_nanos(worst) }
 }
 
-/// The longest time between two checks of the sources whether to end.
+/// The longest time between two checks of `stop`.
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// The source of one channel.
@@ -303,8 +303,8 @@ fn send_all(mut all: Vec<Source>, stop: &Arc<AtomicBool>) -> Vec<Source> {
             let source = &mut all[at];
             while source.pace.due <= clock::now() {
                 match source.sending.try_send(&source.message) {
-                    // A message without room is dropped: the channel counts the lateness of those
-                    // inside.
+                    // Without room the message is skipped; the channel counts the lateness of
+                    // those inside.
                     Ok(()) | Err(SendError::Full { .. }) => source.pace.sent(clock::now()),
                     // The sender has ended the channel, and reports the reason.
                     Err(_) => {
