@@ -212,8 +212,8 @@ impl Socket {
         }
     }
 
-    /// Sends a message with open files, if there are any. Returns `false` if there is no room for it
-    /// now.
+    /// Sends a message with open files, if there are any. Returns `false` if there is no room for
+    /// it now.
     ///
     /// # Errors
     /// If the other end is gone, or sendmsg(2) fails otherwise.
@@ -277,7 +277,7 @@ impl Socket {
     fn receive_as(&self, buffer: &mut [u8], flags: RecvFlags) -> Result<Received, ReceiveError> {
         loop {
             match recv(&self.fd, &mut *buffer, flags | RecvFlags::TRUNC) {
-                // An empty packet cannot be told from the end of the connection, and is treated as that.
+                // An empty packet cannot be told from the end of the connection.
                 Ok((_, 0)) => return Ok(Received::Closed),
                 Ok((_, length)) if length > buffer.len().min(MAX_MESSAGE) => {
                     return Err(ReceiveError::TooLong { length });

@@ -33,7 +33,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns 0 if all programs ended with 0, else the first other code, in the order of the contract.
+    /// Returns 0 if all programs ended with 0, or else the first other code, in the order of the
+    /// contract.
     pub fn code(&self) -> u8 {
         self.commands.iter().map(|ran| ran.used.code()).find(|code| *code != 0).unwrap_or(0)
     }

@@ -1,8 +1,8 @@
 //! Sends a program's datagrams to one destination through a channel of the broker.
 //!
 //! The program itself requests the channel with its first datagram, through a library that is
-//! loaded before the C library. So the channel belongs to the program and ends with it. This module finds
-//! out whether the request could be granted, before anything is started.
+//! loaded before the C library. So the channel belongs to the program and ends with it. This module
+//! finds out whether the request could be granted, before anything is started.
 
 use std::env;
 use std::ffi::OsString;

@@ -185,8 +185,8 @@ impl Channels {
         Server::new(setup, processor, sources, costs, seen)
     }
 
-    /// Returns the time by which all messages have left, unless they never do: twice the length of
-    /// the run, in case of an overload, and the largest slack.
+    /// Returns the time by which all messages have left, unless they never do. It allows another
+    /// length of the run for the delays of an overload.
     pub(super) fn end(&self) -> Instant {
         let slack = self.channels.iter().map(|channel| {
             let early = channel.arrivals().jitter().unwrap_or_default();

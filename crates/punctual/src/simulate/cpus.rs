@@ -194,8 +194,8 @@ pub(super) fn run(
         Present { arrivals, stays: stays.to_vec() }
     };
     let until = Instant::ZERO + options.until;
-    // A reservation has the processor from its release on. The wake-up of its program is the
-    // program's own affair.
+    // A reservation has the processor from its release on, and its program pays for its own
+    // wake-up.
     let costs =
         Overheads { wake_up: Service::ZERO, ..options.overheads.unwrap_or_default().costs() };
     let sink = RefCell::new(Both { summary: Summary::new(&all), watching });

@@ -20,7 +20,7 @@ pub struct Options {
     pub overheads: Option<Overheads>,
     /// A fault: some jobs run for longer than they may.
     pub overrun: Option<Overrun>,
-    /// Under `edf-vd`, one of this many jobs of high criticality needs its `wcet_high`; `None`: no
+    /// Under `edf-vd`, one in this many jobs of high criticality needs its `wcet_high`; `None`: no
     /// job does.
     pub high_jobs: Option<u32>,
     /// A fault: some releases follow too soon.
@@ -125,14 +125,14 @@ impl Overheads {
 pub struct Overrun {
     /// The percentage; more than 100.
     pub percent: u32,
-    /// One of this many jobs is affected, by a draw.
+    /// One in this many jobs is affected, drawn at random.
     pub one_in: u32,
 }
 
 /// A fault: some releases are followed by one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExtraReleases {
-    /// One of this many releases is affected, by a draw.
+    /// One in this many releases is affected, drawn at random.
     pub one_in: u32,
 }
 
@@ -141,7 +141,7 @@ pub struct ExtraReleases {
 pub struct LateTimers {
     /// The longest delay beyond the release jitter, in nanoseconds.
     pub most_ns: u64,
-    /// One of this many releases is affected, by a draw.
+    /// One in this many releases is affected, drawn at random.
     pub one_in: u32,
 }
 

@@ -147,8 +147,8 @@ impl Receiving {
         Received::new(processor, self.per_packet, self.share, channels)
     }
 
-    /// Returns the time by which all messages are received, unless they never are: twice the length
-    /// of the run, in case of an overload.
+    /// Returns the time by which all messages are received, unless they never are. It allows another
+    /// length of the run for the delays of an overload.
     pub(super) fn end(&self, options: &Options) -> Instant {
         Instant::ZERO.saturating_add(options.until).saturating_add(options.until)
     }

@@ -30,7 +30,7 @@ pub struct Report {
     pub until_ns: u64,
     /// The costs of switches; null if switching is free.
     pub overheads: Option<Overheads>,
-    /// One of this many jobs of high criticality needs its wcet_high; null if none does.
+    /// One in this many jobs of high criticality needs its wcet_high; null if none does.
     pub high_jobs_one_in: Option<u32>,
     /// The faults of the run.
     pub faults: Faults,
