@@ -33,6 +33,7 @@ demo: build-modem
 
 test: modem-deps
 	-@tools/install-packages $(TEST_PACKAGES)
+	cargo build --locked --package punctual-interpose
 	tools/test --workspace --locked
 
 # The kernels that people run, emulated (docs/machines.md): every job on every kernel. For one of

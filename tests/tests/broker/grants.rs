@@ -32,7 +32,7 @@ fn an_ordinary_user_gets_each_kind_of_grant_and_has_nothing_left_afterwards() {
 fn upcalls_stand_at_the_level_of_their_shortest_period_or_may_rise() {
     let Some(_alone) = alone() else { return };
     let broker =
-        Broker::start(&GENEROUS.replace("[broker]", "[host]\nupcalls = \"level\"\n[broker]"));
+        Broker::start(&GENEROUS.replace("[broker]", "[host]\nupcalls = \"fixed-level\"\n[broker]"));
     let (mut fast, mut slow) = (broker.client(), broker.client());
     fast.granted("upcalls 5000 1 1 500 80000 1 1 500");
     slow.granted("upcalls 40000 1 1 500");
