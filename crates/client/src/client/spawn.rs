@@ -52,11 +52,11 @@ pub enum SpawnError {
 ///
 /// ```no_run
 /// use std::process::Command;
-/// use punctual_broker::{SOCKET, client};
+/// use punctual_client::{SOCKET, spawn_reserved};
 ///
 /// let mut player = Command::new("aplay");
 /// player.arg("song.wav");
-/// let mut player = client::spawn_reserved(player, "2ms/8ms".parse()?, SOCKET.as_ref())?;
+/// let mut player = spawn_reserved(player, "2ms/8ms".parse()?, SOCKET.as_ref())?;
 /// println!("grant {}", player.granted.id());
 /// player.child.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
