@@ -176,15 +176,18 @@ mod tests {
             Err(why) => return println!("skipped: {why}"),
         };
         let mut command = Command::new("sh");
-        command.args(["-c", "echo ready; while read line; do :; done"]);
+        command.args(["-c", "while read line; do echo again; done"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         punctual_linux::process::die_with_parent(&mut command);
         let mut child = command.spawn().expect("sh");
         let mut input = child.stdin.take().expect("piped");
-        // The waits of its start-up must not count as ends of jobs.
-        let mut ready = [0; 6];
+        // The call in which its jobs end is the first in which it is seen to wait. Some rounds first,
+        // so that all its pages are there: a wait for one of them is no end of a job.
         let output = child.stdout.as_mut().expect("piped");
-        std::io::Read::read_exact(output, &mut ready).expect("it starts");
+        for _ in 0..20 {
+            std::io::Write::write_all(&mut input, b"go on\n").expect("it reads");
+            std::io::Read::read_exact(output, &mut [0; 6]).expect("it answers");
+        }
         let relative_deadline = Some(Duration::from_nanos(1));
         let promise = Promise { period: None, relative_deadline, wcet: None };
         observed.watch(&[Target { thread: child.id(), promise }]);
