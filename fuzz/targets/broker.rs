@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_analysis::UpcallOrder;
-use punctual_broker::admission::{Asker, Books};
+use punctual_broker::admission::{AdmissionState, Asker};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
 use punctual_client::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
@@ -43,15 +43,18 @@ fn wanted(channel: &RawChannel) {
     assert_eq!(again, valid);
     let _ = (valid.geometry(), valid.to_string());
     let link = punctual_model::channel::BitRate::new(100_000_000).expect("a link");
-    let mut books = Books::new(HostProfile::ideal(1), UpcallOrder::FixedLevel);
-    books.carry_channels(ChannelsConfig::of(link)).expect("half of a CPU");
+    let mut admission = AdmissionState::new(HostProfile::ideal(1), UpcallOrder::FixedLevel);
+    admission.carry_channels(ChannelsConfig::of(link)).expect("half of a CPU");
     let quota = Quota { link_ppm: 1_000_000, ..Quota::default() };
     let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
     for id in 0..3 {
-        let _ = books.admit_channel(GrantId(id), &asker, &valid);
+        let _ = admission.admit_channel(GrantId(id), &asker, &valid);
     }
     for id in 0..3 {
-        books.release_channel(GrantId(id));
+        admission.release_channel(GrantId(id));
     }
-    assert_eq!((books.channel_count(), books.channels_ppm(), books.link_bps().1), (0, 0, 0));
+    assert_eq!(
+        (admission.channel_count(), admission.channels_ppm(), admission.link_bps().1),
+        (0, 0, 0)
+    );
 }

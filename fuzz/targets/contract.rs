@@ -3,9 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use punctual_analysis::{
-    CpuLoad, Steps, admit_within, edf, fixed_priority, order, utilisation,
-};
+use punctual_analysis::{CpuLoad, Steps, admit_within, edf, fixed_priority, order, utilisation};
 use punctual_model::contract::{MAX_CPUS, MAX_ENTRIES};
 use punctual_model::{Contract, HostProfile, Service, Task};
 
