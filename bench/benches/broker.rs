@@ -18,7 +18,7 @@ use punctual_broker::config::{Quota, QuotaOf};
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_client::grant::GrantId;
-use punctual_client::want::{Kind, Want, What};
+use punctual_client::want::{Guarantee, Kind, Want};
 use punctual_client::{Broker, RequestError};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
@@ -89,7 +89,7 @@ fn hold(socket: &Path) {
             let _ = ended.recv();
         });
         let thread = told.recv().expect("it says");
-        let want = Want { thread, what: What::Upcalls(vec![upcall(at)]) };
+        let want = Want { thread, what: Guarantee::Upcalls(vec![upcall(at)]) };
         broker.request(&want).expect("there is room for all");
         ends.push(end);
     }
@@ -109,8 +109,8 @@ fn decide() {
         ..Quota::default()
     };
     let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
-    let reservation = |text: &str| What::Reservation(text.parse().expect("valid"));
-    let upcalls = |at| What::Upcalls(vec![upcall(at)]);
+    let reservation = |text: &str| Guarantee::Reservation(text.parse().expect("valid"));
+    let upcalls = |at| Guarantee::Upcalls(vec![upcall(at)]);
     let above = GrantId(GRANTS as u64);
     admission.admit(above, &asker, &reservation("500us/10ms"), Instant::ZERO).expect("alone");
     for at in 0..GRANTS {

@@ -6,8 +6,8 @@ use punctual_analysis::UpcallOrder;
 use punctual_broker::admission::{AdmissionState, Asker};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
-use punctual_client::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
-use punctual_client::wire::{Ask, parse_ask, parse_said, to_bytes};
+use punctual_client::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, Guarantee};
+use punctual_client::wire::{ClientMessage, parse_ask, parse_said, to_bytes};
 use punctual_model::HostProfile;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,16 +18,16 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(written) = written {
             assert_eq!(parse_ask(&written).expect("we wrote it"), envelope);
         }
-        if let Ask::OpenChannel { channel } | Ask::ChangeChannel { channel, .. } = &envelope.ask {
+        if let ClientMessage::OpenChannel { channel } | ClientMessage::ChangeChannel { channel, .. } = &envelope.ask {
             wanted(channel);
         }
-        if let Ask::Request { want } | Ask::Change { want, .. } = envelope.ask
+        if let ClientMessage::Request { want } | ClientMessage::Change { want, .. } = envelope.ask
             && let Ok(valid) = Want::try_from(want.clone())
         {
             assert!(valid.thread.as_raw() > 0);
             assert!(valid.what.share_ppm() > 0);
             let _ = (valid.what.burst(), valid.what.to_string());
-            if let What::Upcalls(upcalls) = &valid.what {
+            if let Guarantee::Upcalls(upcalls) = &valid.what {
                 assert!((1..=MAX_UPCALLS).contains(&upcalls.len()));
             }
             assert_eq!(RawWant::from(&valid), want);

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use punctual_model::{Duration, Instant, JobId, Service};
 use punctual_trace::cause::{FromEvents, LateJob, Share, Spent, Verdict, judge};
 use punctual_trace::check::Checker;
-use punctual_trace::constraint::{Answer, Asked};
+use punctual_trace::constraint::{Answer, ConstraintRequest};
 use punctual_trace::file::{Block, Lost, Reader, Run, Step, Writer};
 use punctual_trace::kernel::{Class, Seen};
 use punctual_trace::{Event, Kind, Sink, Subject, SubjectKind};
@@ -63,10 +63,10 @@ fn verdict(input: &Input) -> Verdict {
     Verdict { late, own: Duration::ZERO, shares: input.causes.iter().map(share).collect() }
 }
 
-fn asked(input: &Input) -> Vec<Asked> {
+fn asked(input: &Input) -> Vec<ConstraintRequest> {
     let at = Instant::from_nanos;
     let refused = |nanos| Answer::Refused { largest_estimate: Service::from_nanos(nanos) };
-    let one = |&(start, task, index, estimate, deadline, largest)| Asked {
+    let one = |&(start, task, index, estimate, deadline, largest)| ConstraintRequest {
         at: at(index),
         job: JobId { task, index },
         start: at(start),
@@ -100,7 +100,7 @@ fn judged(blocks: &[Block], deadline: u64) {
                 checker.record(*event);
                 seen.record(*event);
             }),
-            Block::Asked(asked) => checker.asked(asked),
+            Block::ConstraintRequest(asked) => checker.asked(asked),
             Block::Lost(lost) => checker.lost(lost.events),
             Block::End(at) => checker.end(*at),
             _ => {}
@@ -161,7 +161,7 @@ fuzz_target!(|input: Input| {
         .collect();
     assert_eq!(read, events);
     assert!(written.contains(&Block::Verdict(verdict)));
-    assert!(asked.into_iter().all(|one| written.contains(&Block::Asked(one))));
+    assert!(asked.into_iter().all(|one| written.contains(&Block::ConstraintRequest(one))));
     judged(&written, input.deadline);
     for (at, by) in input.changes.iter().take(8) {
         let at = *at as usize % file.len();

@@ -7,7 +7,7 @@ use std::time;
 
 use punctual_channel::rings::View;
 use punctual_linux::memfd::Writable;
-use punctual_linux::pass::{Bell, Heard};
+use punctual_linux::pass::{Bell, WaitOutcome};
 use punctual_model::Instant;
 use punctual_ring::frames::{Consumer, Producer, Rest, Wake};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -145,7 +145,7 @@ pub(crate) fn sleeping_frames() -> (Port, Port) {
                     return n;
                 }
                 if consumer.rest().expect("honest") == Rest::Sleep {
-                    assert_eq!(bell.wait(Instant::MAX), Ok(Heard::Ring));
+                    assert_eq!(bell.wait(Instant::MAX), Ok(WaitOutcome::Rung));
                     consumer.rise();
                 }
             }
@@ -190,7 +190,7 @@ pub(crate) fn bells() -> (Port, Port) {
             bell.ring().expect("somebody is there");
         },
         |(word, bell)| {
-            assert_eq!(bell.wait(Instant::MAX), Ok(Heard::Ring));
+            assert_eq!(bell.wait(Instant::MAX), Ok(WaitOutcome::Rung));
             word.load(Ordering::Acquire)
         },
     )

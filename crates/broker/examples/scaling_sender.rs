@@ -13,7 +13,7 @@
 use std::env;
 use std::error::Error;
 
-use punctual_client::want::{Want, What};
+use punctual_client::want::{Guarantee, Want};
 use punctual_client::wire::{Event, Offered};
 use punctual_client::{Broker, Granted, RequestError};
 use punctual_linux::sched::{self, Class};
@@ -30,17 +30,17 @@ const COMPLEX: Service = Service::from_micros(700);
 const TURN: u32 = 100;
 const JOBS: u32 = 400;
 
-fn sender(batch: u32, time_per_pdu: Service) -> Result<What, UpcallError> {
+fn sender(batch: u32, time_per_pdu: Service) -> Result<Guarantee, UpcallError> {
     let name = "sender".into();
     let upcall = Upcall::new(UpcallSpec { name, period: PERIOD, batch, quantum: 1, time_per_pdu })?;
-    Ok(What::Upcalls(vec![upcall]))
+    Ok(Guarantee::Upcalls(vec![upcall]))
 }
 
 /// Returns how many frames a period a grant allows.
-fn frames_of(what: &What) -> u32 {
+fn frames_of(what: &Guarantee) -> u32 {
     match what {
-        What::Upcalls(upcalls) => upcalls.iter().map(|upcall| upcall.batch().get()).sum(),
-        What::Reservation(_) | What::Priority { .. } => 0,
+        Guarantee::Upcalls(upcalls) => upcalls.iter().map(|upcall| upcall.batch().get()).sum(),
+        Guarantee::Reservation(_) | Guarantee::Priority { .. } => 0,
     }
 }
 
@@ -136,7 +136,7 @@ fn react(
 
 /// Requests `what` in place of the present grant, and keeps that if it is refused.
 fn renegotiate(
-    what: What,
+    what: Guarantee,
     granted: &mut Granted,
     broker: &mut Broker,
 ) -> Result<u32, Box<dyn Error>> {

@@ -64,7 +64,7 @@ fn open(sender: &mut Sender<NullDevice<()>>, key: u32) -> Side<Puts> {
         terms: Terms {
             arrivals: LinearBounded::new(1, 1_440, Duration::from_millis(1), 1).expect("valid"),
             promise: Promise::RealTime { rank: Rank(0), delay_bound },
-            too_early: TooEarly::Waits,
+            too_early: TooEarly::Wait,
         },
         framing: Framing::Datagram,
         number: key,

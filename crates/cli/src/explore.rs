@@ -89,7 +89,7 @@ enum Sweep {
     Channels,
 }
 
-impl From<Sweep> for explore::What {
+impl From<Sweep> for explore::Sweeps {
     fn from(what: Sweep) -> Self {
         match what {
             Sweep::All => Self::All,

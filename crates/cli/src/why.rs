@@ -11,7 +11,7 @@ use punctual::trace::Recorded;
 use punctual::why::{self, Options};
 use punctual_linux::clock;
 use punctual_model::Duration;
-use punctual_trace::check::{Verdict, Why};
+use punctual_trace::check::{Unjudgeable, Verdict};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -140,7 +140,10 @@ fn of_a_trace(args: &Args, path: &Path) -> Outcome {
 fn exit(verdicts: impl Iterator<Item = Verdict>) -> Exit {
     verdicts.fold(Exit::Kept, |so_far, verdict| match (so_far, verdict) {
         (_, Verdict::Broken) => Exit::Refused,
-        (so_far, Verdict::Kept | Verdict::NotJudgeable(Why::NoPromise | Why::NoJob)) => so_far,
+        (
+            so_far,
+            Verdict::Kept | Verdict::NotJudgeable(Unjudgeable::NoPromise | Unjudgeable::NoJob),
+        ) => so_far,
         (Exit::Kept, Verdict::NotJudgeable(_)) => Exit::NotJudgeable,
         (so_far, Verdict::NotJudgeable(_)) => so_far,
     })

@@ -1,7 +1,7 @@
 //! The records of `bpf/observe.bpf.c`, in its layout.
 
 use punctual_model::{Duration, Instant};
-use punctual_trace::kernel::{Class, Comm, Interrupt, Left, Record, Seen, What};
+use punctual_trace::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Record, Seen};
 
 /// The lengths of the head, of a thread's description, and of the two longer records, in bytes.
 const HEAD: usize = 24;
@@ -33,20 +33,20 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
             };
             let (prev, next) = (seen(rest), seen(&rest[THREAD..]));
             let next_exec_ns = long(rest, 2 * THREAD);
-            What::Switch { prev, left, prev_exec_ns: value, next, next_exec_ns }
+            KernelEvent::Switch { prev, left, prev_exec_ns: value, next, next_exec_ns }
         }
         2 => {
             let waker = Some(seen(bytes.get(HEAD..WOKEN)?)).filter(|waker| waker.tid != NONE);
-            What::Waking { tid: number, waker }
+            KernelEvent::Waking { tid: number, waker }
         }
-        3 => What::Moves { tid: number, on: u16::try_from(value).ok()? },
-        4 => What::HardIrq { vector: Interrupt::Line(number), enter },
-        5 => What::HardIrq { vector: Interrupt::LocalTimer, enter },
-        6 => What::HardIrq { vector: Interrupt::FromCpu, enter },
-        7 => What::SoftIrq { vector: u8::try_from(number).ok()?, enter },
-        8 => What::PageFault { tid: number, took: Duration::from_nanos(value) },
-        9 => What::TimerDue { due: Instant::from_nanos(value) },
-        10 => What::Gap { records: number },
+        3 => KernelEvent::Moves { tid: number, on: u16::try_from(value).ok()? },
+        4 => KernelEvent::HardIrq { vector: Interrupt::Line(number), enter },
+        5 => KernelEvent::HardIrq { vector: Interrupt::LocalTimer, enter },
+        6 => KernelEvent::HardIrq { vector: Interrupt::FromCpu, enter },
+        7 => KernelEvent::SoftIrq { vector: u8::try_from(number).ok()?, enter },
+        8 => KernelEvent::PageFault { tid: number, took: Duration::from_nanos(value) },
+        9 => KernelEvent::TimerDue { due: Instant::from_nanos(value) },
+        10 => KernelEvent::Gap { records: number },
         _ => return None,
     };
     Some(Record { at, cpu, what })
@@ -97,7 +97,7 @@ mod tests {
         let prev = Seen { tid: 10, comm: "sleeper".into(), class: Class::Ordinary };
         let next = Seen { tid: 20, comm: "urgent".into(), class: Class::RealTime(90) };
         let left = Left::Asleep { uninterruptible: false, syscall: Some(230) };
-        let what = What::Switch { prev, left, prev_exec_ns: 5, next, next_exec_ns: 6 };
+        let what = KernelEvent::Switch { prev, left, prev_exec_ns: 5, next, next_exec_ns: 6 };
         let record = Record { at: Instant::from_nanos(77), cpu: 3, what };
         assert_eq!(decode(&bytes), Some(record));
         assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
@@ -108,14 +108,17 @@ mod tests {
         let mut bytes = head(2, 0, 4711, 0);
         bytes.extend(thread(NONE, 0, ""));
         let what = decode(&bytes).expect("a record").what;
-        assert_eq!(what, What::Waking { tid: 4711, waker: None });
+        assert_eq!(what, KernelEvent::Waking { tid: 4711, waker: None });
     }
 
     #[test]
     fn short_records_are_read_and_unknown_ones_refused() {
         let what = |bytes: &[u8]| decode(bytes).map(|record| record.what);
-        assert_eq!(what(&head(7, 1, 3, 0)), Some(What::SoftIrq { vector: 3, enter: true }));
-        assert_eq!(what(&head(9, 0, 0, 8)), Some(What::TimerDue { due: Instant::from_nanos(8) }));
+        assert_eq!(what(&head(7, 1, 3, 0)), Some(KernelEvent::SoftIrq { vector: 3, enter: true }));
+        assert_eq!(
+            what(&head(9, 0, 0, 8)),
+            Some(KernelEvent::TimerDue { due: Instant::from_nanos(8) })
+        );
         assert_eq!(what(&head(7, 1, 300, 0)), None);
         assert_eq!(what(&head(99, 0, 0, 0)), None);
         assert_eq!(what(&[1; 5]), None);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_model::Instant;
 use punctual_trace::cause::Verdict;
-use punctual_trace::constraint::Asked;
+use punctual_trace::constraint::ConstraintRequest;
 use punctual_trace::file::{Lost, Run, Writer};
 use punctual_trace::{Event, Sink, Subject};
 use thiserror::Error;
@@ -133,7 +133,7 @@ impl Recorder {
     ///
     /// # Errors
     /// [`RecordError::Write`].
-    pub fn asked(&mut self, asked: &Asked) -> Result<(), RecordError> {
+    pub fn asked(&mut self, asked: &ConstraintRequest) -> Result<(), RecordError> {
         self.flush()?;
         self.writer.asked(asked);
         self.append()

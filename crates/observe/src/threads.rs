@@ -5,7 +5,7 @@ use punctual_linux::clock;
 use punctual_model::Instant;
 use punctual_trace::Event;
 use punctual_trace::cause::{Observer, Stretch, ThreadJobs};
-use punctual_trace::kernel::{Record, What};
+use punctual_trace::kernel::{KernelEvent, Record};
 
 use crate::collector::{CollectError, Collector, Counts};
 
@@ -90,7 +90,7 @@ impl Threads {
         for record in self.collector.drain() {
             let Record { at, what, .. } = record;
             self.taken = self.taken.max(at);
-            if let What::Gap { records } = what {
+            if let KernelEvent::Gap { records } = what {
                 self.jobs.gap();
                 take(Came::Gap { at, records });
             }
@@ -99,7 +99,7 @@ impl Threads {
                     take(Came::Event(event));
                 }
             }
-            if let What::Switch { next, .. } = what {
+            if let KernelEvent::Switch { next, .. } = what {
                 take(Came::OnCpu { thread: next.tid, at });
             }
         }

@@ -16,13 +16,13 @@ use crate::timetable::Turns;
 
 /// The holder of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Holder {
     /// The time is free.
-    Nobody,
+    Free,
     /// The owner of a slot.
     Owner(u32),
     /// A time constraint, by its name.
-    Once(u32),
+    Constraint(u32),
 }
 
 /// The holder of the CPU, and the end of its time.
@@ -30,7 +30,7 @@ pub enum Who {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The holder.
-    pub who: Who,
+    pub who: Holder,
     /// The time of the next call, later than now; the end of time if nothing will change by itself.
     pub until: Instant,
 }
@@ -150,7 +150,7 @@ impl TableDispatcher {
             None => (None, change),
         };
         match owner {
-            Some(owner) => Step { who: Who::Owner(owner), until },
+            Some(owner) => Step { who: Holder::Owner(owner), until },
             None => self.free(now, until, before),
         }
     }
@@ -161,7 +161,7 @@ impl TableDispatcher {
         let starts = self.pending.iter().map(|one| one.start).filter(|start| *start > now);
         let until = starts.fold(until, Instant::min);
         let Some(one) = self.pending.iter().find(|one| one.start <= now) else {
-            return Step { who: Who::Nobody, until };
+            return Step { who: Holder::Free, until };
         };
         let useful = match before {
             Some((name, useful)) if name == one.name => useful.max(now),
@@ -170,7 +170,7 @@ impl TableDispatcher {
         self.running = Some((one.name, useful));
         let done = useful.saturating_add(one.left.at_full_speed());
         // A deadline ends it too: late work has no promise.
-        Step { who: Who::Once(one.name), until: until.min(done).min(one.deadline) }
+        Step { who: Holder::Constraint(one.name), until: until.min(done).min(one.deadline) }
     }
 
     /// Charges the one-shot work that ran until now, and returns it.
@@ -208,7 +208,7 @@ mod tests {
         Turns::new(table, ns(0))
     }
 
-    fn steps(table_dispatcher: &mut TableDispatcher, until: u64) -> Vec<(u64, Who)> {
+    fn steps(table_dispatcher: &mut TableDispatcher, until: u64) -> Vec<(u64, Holder)> {
         let (mut now, mut seen) = (ns(0), vec![]);
         while now < ns(until) {
             let step = table_dispatcher.at(now);
@@ -228,12 +228,12 @@ mod tests {
         assert_eq!(
             steps(&mut table_dispatcher, 12),
             [
-                (0, Who::Once(1)),
-                (2, Who::Owner(7)),
-                (5, Who::Once(1)),
-                (6, Who::Once(2)),
-                (9, Who::Once(1)),
-                (10, Who::Nobody),
+                (0, Holder::Constraint(1)),
+                (2, Holder::Owner(7)),
+                (5, Holder::Constraint(1)),
+                (6, Holder::Constraint(2)),
+                (9, Holder::Constraint(1)),
+                (10, Holder::Free),
             ]
         );
         assert!(table_dispatcher.pending().is_empty());
@@ -243,32 +243,35 @@ mod tests {
     fn a_table_is_exchanged_at_its_instant_and_not_before() {
         let mut table_dispatcher = TableDispatcher::new(Service::ZERO);
         table_dispatcher.hand_over(ns(0), Some(turns(7, 0, 4))).expect("room");
-        assert_eq!(table_dispatcher.at(ns(0)), Step { who: Who::Owner(7), until: ns(4) });
+        assert_eq!(table_dispatcher.at(ns(0)), Step { who: Holder::Owner(7), until: ns(4) });
         table_dispatcher.hand_over(ns(12), Some(turns(8, 2, 4))).expect("room");
         table_dispatcher.hand_over(ns(13), None).expect("room");
-        assert_eq!(table_dispatcher.at(ns(4)), Step { who: Who::Nobody, until: ns(10) });
-        assert_eq!(table_dispatcher.at(ns(10)), Step { who: Who::Owner(7), until: ns(12) });
-        assert_eq!(table_dispatcher.at(ns(12)), Step { who: Who::Owner(8), until: ns(13) });
-        assert_eq!(table_dispatcher.at(ns(14)), Step { who: Who::Nobody, until: Instant::MAX });
+        assert_eq!(table_dispatcher.at(ns(4)), Step { who: Holder::Free, until: ns(10) });
+        assert_eq!(table_dispatcher.at(ns(10)), Step { who: Holder::Owner(7), until: ns(12) });
+        assert_eq!(table_dispatcher.at(ns(12)), Step { who: Holder::Owner(8), until: ns(13) });
+        assert_eq!(table_dispatcher.at(ns(14)), Step { who: Holder::Free, until: Instant::MAX });
     }
 
     #[test]
     fn switching_is_not_charged_and_an_early_end_returns_the_rest() {
         let mut table_dispatcher = TableDispatcher::new(Service::from_nanos(2));
         table_dispatcher.add(once(1, 0, 5, 100)).expect("room");
-        assert_eq!(table_dispatcher.at(ns(0)), Step { who: Who::Once(1), until: ns(7) });
+        assert_eq!(table_dispatcher.at(ns(0)), Step { who: Holder::Constraint(1), until: ns(7) });
         // A call in between does not begin another stretch.
-        assert_eq!(table_dispatcher.at(ns(4)), Step { who: Who::Once(1), until: ns(7) });
+        assert_eq!(table_dispatcher.at(ns(4)), Step { who: Holder::Constraint(1), until: ns(7) });
         assert_eq!(table_dispatcher.end(1, ns(5)), Some(Service::from_nanos(2)));
         assert_eq!(table_dispatcher.end(1, ns(5)), None);
-        assert_eq!(table_dispatcher.at(ns(5)).who, Who::Nobody);
+        assert_eq!(table_dispatcher.at(ns(5)).who, Holder::Free);
     }
 
     #[test]
     fn late_work_is_dropped_and_the_places_are_counted() {
         let mut table_dispatcher = TableDispatcher::new(Service::ZERO);
         table_dispatcher.add(once(1, 0, 5, 3)).expect("room");
-        assert_eq!(steps(&mut table_dispatcher, 4), [(0, Who::Once(1)), (3, Who::Nobody)]);
+        assert_eq!(
+            steps(&mut table_dispatcher, 4),
+            [(0, Holder::Constraint(1)), (3, Holder::Free)]
+        );
         for name in 0..TableDispatcher::MOST as u32 {
             table_dispatcher.add(once(name, 10, 1, 1_000)).expect("room");
         }

@@ -22,7 +22,7 @@ use crate::Failure;
 
 /// The sweeps to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Sweeps {
     /// All sweeps that apply to the contract.
     All,
     /// The factor by which all work can grow, by policy and by test.
@@ -37,7 +37,7 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The sweeps to run.
-    pub what: What,
+    pub what: Sweeps,
     /// The shortest period of reservations; `None`: derived from the contract.
     pub from: Option<Duration>,
     /// The longest period of reservations; `None`: derived from the contract.
@@ -153,7 +153,7 @@ fn sweeps(
     contract: &Contract,
     host: &HostProfile,
 ) -> Result<(Vec<Sweep>, Vec<String>), Failure> {
-    let asked = |what| options.what == What::All || options.what == what;
+    let asked = |what| options.what == Sweeps::All || options.what == what;
     let with_tasks = |sweep: Sweep| {
         if contract.tasks.is_empty() {
             Err("the contract declares no task".into())
@@ -162,14 +162,14 @@ fn sweeps(
         }
     };
     let mut answers = Vec::new();
-    if asked(What::Breakdown) {
+    if asked(Sweeps::Breakdown) {
         answers.push(("breakdown", with_tasks(Sweep::Breakdown)));
     }
-    if asked(What::Reservations) {
+    if asked(Sweeps::Reservations) {
         let sweep = with_tasks(Sweep::Reservations(range(options, contract)?));
         answers.push(("reservations", sweep));
     }
-    if asked(What::Channels) {
+    if asked(Sweeps::Channels) {
         answers.push(("channels", channel_sweep(options, contract, host)?));
     }
     let (mut sweeps, mut notes) = (Vec::new(), Vec::new());

@@ -14,7 +14,7 @@ use punctual_linux::process::Blocked;
 use punctual_model::{Duration, HostProfile};
 use punctual_observe::Fitting;
 
-pub use finding::{Finding, OfTrial, Why};
+pub use finding::{Finding, NoPeriod, OfTrial};
 pub use punctual_trace::fit::{Demand, Found, Margin, NotPeriodic, Period, Proposal};
 pub use trial::{Trial, Tried};
 

@@ -31,7 +31,7 @@ use presence::Presence;
 use receiving::Receiving;
 use streams::Streams;
 
-pub use arrivals::Struck;
+pub use arrivals::FaultCounts;
 pub use channels::ChannelOutcome;
 pub use options::{
     ExecTimes, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, Pattern, When,

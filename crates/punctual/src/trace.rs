@@ -11,7 +11,7 @@ use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{Spent, Verdict};
-use punctual_trace::constraint::Asked;
+use punctual_trace::constraint::ConstraintRequest;
 use punctual_trace::file::{Block, Damage, Gap, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
 
@@ -30,7 +30,7 @@ pub enum Entry {
     /// Events of subjects that were named before.
     Events(Vec<Event>),
     /// A request for a time constraint. If it was granted, the events of its job follow.
-    Asked(Asked),
+    ConstraintRequest(ConstraintRequest),
     /// The number of events that were lost before they were written.
     Lost(u64),
     /// Parts of the file that are damaged or missing.
@@ -165,9 +165,9 @@ pub fn read<E: From<Failure>>(
                 }
                 take(Entry::Events(events))?;
             }
-            Block::Asked(mut asked) => {
+            Block::ConstraintRequest(mut asked) => {
                 asked.job = numbers.known(asked.job, &mut take)?;
-                take(Entry::Asked(asked))?;
+                take(Entry::ConstraintRequest(asked))?;
             }
             Block::Lost(lost) => {
                 state.events_lost = state.events_lost.saturating_add(lost.events);

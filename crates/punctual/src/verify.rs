@@ -20,7 +20,7 @@ use punctual_linux::process::{Blocked, Caught};
 use punctual_model::{Contract, Duration, HostProfile};
 use punctual_observe::Session;
 
-pub use promises::{Became, Evidence, Promised};
+pub use promises::{Evidence, PromiseVerdict, Promised};
 pub use report::Report;
 
 use crate::Failure;

@@ -151,7 +151,7 @@ pub fn of_trace(path: &Path) -> Result<OfTrace, Failure> {
                     seen.record(event);
                 }
             }
-            Entry::Asked(asked) => checker.asked(&asked),
+            Entry::ConstraintRequest(asked) => checker.asked(&asked),
             Entry::Lost(events) => {
                 checker.lost(events);
                 seen.lost();

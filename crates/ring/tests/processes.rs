@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use punctual_linux::clock;
 use punctual_linux::memfd::{Others, Readable, Writable};
-use punctual_linux::pass::{Bell, Heard, receive, send};
+use punctual_linux::pass::{Bell, WaitOutcome, receive, send};
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::{Consumer, Geometry, Producer, Rest, Wake, Words};
 
@@ -140,7 +140,7 @@ fn produces_for_ever(socket: &UnixStream, bell: &Bell, page: OwnedFd) {
                 }
             }
             None if producer.rest() == Ok(Rest::Sleep) => {
-                if bell.wait(patience()) != Ok(Heard::Ring) {
+                if bell.wait(patience()) != Ok(WaitOutcome::Rung) {
                     return;
                 }
                 producer.rise();
@@ -161,7 +161,7 @@ fn consumes_for_ever(mut socket: &UnixStream, bell: &Bell, own: OwnedFd, memory:
                 return;
             }
         } else if consumer.rest() == Ok(Rest::Sleep) {
-            if bell.wait(patience()) != Ok(Heard::Ring) {
+            if bell.wait(patience()) != Ok(WaitOutcome::Rung) {
                 return;
             }
             consumer.rise();
@@ -190,14 +190,14 @@ fn of_a_producer_that_is_killed_every_published_message_is_taken() {
                     ours.ring().expect("it lives");
                 }
             } else if consumer.rest().expect("honest") == Rest::Sleep {
-                assert_eq!(ours.wait(patience()), Ok(Heard::Ring));
+                assert_eq!(ours.wait(patience()), Ok(WaitOutcome::Rung));
                 consumer.rise();
             }
         }
         peer.kill();
         // First the rings that it sent, then its end: no consumer sleeps for ever.
-        while ours.wait(patience()).expect("a bell") == Heard::Ring {}
-        assert_eq!(ours.wait(patience()), Ok(Heard::Gone));
+        while ours.wait(patience()).expect("a bell") == WaitOutcome::Rung {}
+        assert_eq!(ours.wait(patience()), Ok(WaitOutcome::Closed));
         let left: Vec<u64> = std::iter::from_fn(|| take(&consumer)).collect();
         assert!(left.into_iter().eq(taken..taken + consumer.held()), "in order, none missing");
         assert!(consumer.held() <= SLOTS.into());
@@ -255,7 +255,7 @@ fn the_next_consumer_goes_on_where_one_was_killed() {
         let room = (0..).map_while(|n| push(&mut producer, pushed + n)).take(100).count();
         assert!((1..=SLOTS as usize).contains(&room), "{room}");
         pushed += room as u64;
-        while bell.wait(patience()).expect("a bell") == Heard::Ring {}
+        while bell.wait(patience()).expect("a bell") == WaitOutcome::Rung {}
         assert_eq!(producer.rest(), Ok(Rest::Sleep), "full");
         producer.rise();
     }

@@ -13,7 +13,7 @@ use crate::event::{Event, Kind, Sink};
 
 /// A request for a time constraint, and the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ConstraintRequest {
     /// The instant of the answer.
     pub at: Instant,
     /// The requesting task and the index of the request. If it was granted, its job's events carry
@@ -78,7 +78,7 @@ impl Answer {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    asked: Asked,
+    asked: ConstraintRequest,
     left: Duration,
     /// The instant at which it was given the CPU, if it has it.
     since: Option<Instant>,
@@ -90,7 +90,7 @@ pub struct Given {
 
 impl Given {
     /// Starts with a constraint that has been given nothing.
-    pub fn new(asked: Asked) -> Self {
+    pub fn new(asked: ConstraintRequest) -> Self {
         let (left, newest) = (asked.estimate.at_full_speed(), asked.start);
         let (has_begun, is_throttled, is_done) = (false, false, false);
         Self { asked, left, since: None, has_begun, is_throttled, is_done, newest }
@@ -143,7 +143,7 @@ impl Given {
     }
 
     fn emit(&mut self, at: Instant, kind: Kind, sink: &mut impl Sink) {
-        let Asked { job, start: release, .. } = self.asked;
+        let ConstraintRequest { job, start: release, .. } = self.asked;
         sink.record(Event { at, job, release, kind });
         self.newest = at;
     }
@@ -160,14 +160,21 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    fn asked(index: u64, answer: Answer) -> Asked {
+    fn asked(index: u64, answer: Answer) -> ConstraintRequest {
         let job = JobId { task: 2, index };
         let start = at(100 * index);
         let deadline = start + Duration::from_nanos(50);
-        Asked { at: start, job, start, estimate: Service::from_nanos(20), deadline, answer }
+        ConstraintRequest {
+            at: start,
+            job,
+            start,
+            estimate: Service::from_nanos(20),
+            deadline,
+            answer,
+        }
     }
 
-    fn judged(asked: &[Asked], events: &[Event], end: u64) -> Judged {
+    fn judged(asked: &[ConstraintRequest], events: &[Event], end: u64) -> Judged {
         let mut checker = Checker::new();
         checker.subject(2, &Subject::new("a thread", SubjectKind::Constraint));
         asked.iter().for_each(|one| checker.asked(one));

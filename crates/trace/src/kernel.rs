@@ -119,12 +119,12 @@ pub struct Record {
     /// The CPU.
     pub cpu: u16,
     /// The event.
-    pub what: What,
+    pub what: KernelEvent,
 }
 
 /// An event in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum KernelEvent {
     /// A thread left the CPU and another took it.
     Switch {
         /// The thread that left.
@@ -139,7 +139,7 @@ pub enum What {
         /// The whole execution time of the thread that came, in nanoseconds.
         next_exec_ns: u64,
     },
-    /// A sleeping thread can run again, on its last CPU unless a [`What::Moves`] says otherwise.
+    /// A sleeping thread can run again, on its last CPU unless a [`KernelEvent::Moves`] says otherwise.
     Waking {
         /// The thread id.
         tid: u32,

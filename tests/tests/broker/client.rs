@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use punctual_client::want::{Want, What};
+use punctual_client::want::{Guarantee, Want};
 use punctual_client::wire::{MAX_MESSAGE, Received, Refused, Socket};
 use punctual_client::{Broker, Granted, RequestError};
 use punctual_linux::clock;
@@ -79,7 +79,7 @@ impl State {
                 self.keep(answer)
             }
             ["change", id, text] => {
-                let what = What::Reservation(text.parse().expect("valid"));
+                let what = Guarantee::Reservation(text.parse().expect("valid"));
                 let mut granted = self.granted.remove(&number(id)).expect("granted");
                 let answer = granted.change(self.broker(), what);
                 self.granted.insert(number(id), granted);

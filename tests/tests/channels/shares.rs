@@ -20,7 +20,7 @@ fn a_channel_is_policed_by_the_credits_that_it_chose() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();
-    for too_early in [TooEarly::IsLost, TooEarly::Waits] {
+    for too_early in [TooEarly::Discard, TooEarly::Wait] {
         let (_socket, address) = listener();
         let want = to(address, 200, 1_000, Framing::Datagram);
         let want = WantedChannel { too_early, ..want.with_credits(Sensitivity::Sensitive) };
@@ -39,7 +39,7 @@ fn a_channel_is_policed_by_the_credits_that_it_chose() {
         let most = 2 * ((clock::now() - began).as_nanos() / 2_000_000 + 2);
         let counts = seen();
         assert!(counts.done <= most, "{counts:?} in {}", clock::now() - began);
-        if too_early == TooEarly::Waits {
+        if too_early == TooEarly::Wait {
             assert_eq!((counts.done, &counts.lost), (500, &Vec::new()));
         } else {
             assert!(counts.lost.iter().any(|(cause, count)| cause == "too early" && *count > 0));

@@ -167,7 +167,7 @@ pub(crate) fn drive(
     streams.extend(system.best_effort.iter().map(|&bytes| {
         let arrivals = LinearBounded::fixed(bytes, Duration::from_nanos(1), 1).expect("valid");
         let promise = Promise::BestEffort;
-        let terms = Terms { arrivals, promise, too_early: TooEarly::Waits };
+        let terms = Terms { arrivals, promise, too_early: TooEarly::Wait };
         Stream { terms, source: Source::always(bytes) }
     }));
     let mut egress = EgressScheduler::new(system.link(), system.cut, order, streams.len() as u32)

@@ -122,7 +122,7 @@ fn draw_streams(
                     rank: Rank(granted.rank),
                     delay_bound: channel.delay_bound(),
                 },
-                too_early: TooEarly::Waits,
+                too_early: TooEarly::Wait,
             },
             source,
         }
@@ -204,7 +204,7 @@ fn a_client_that_breaks_its_contract_harms_no_other() {
         let culprit = rng.random_range(0..channels.len());
         let loses = rng.random_bool(0.5);
         let Stream { terms, source } = &mut streams[culprit];
-        terms.too_early = if loses { TooEarly::IsLost } else { TooEarly::Waits };
+        terms.too_early = if loses { TooEarly::Discard } else { TooEarly::Wait };
         let flood = ChaCha8Rng::seed_from_u64(rng.random());
         *source = Source::flood(terms.arrivals, Instant::ZERO, until, flood);
         let tallies = drive(&system, ServiceOrder::Rank, streams, until, &mut rng);
@@ -240,7 +240,7 @@ fn a_saturating_channel_gets_its_rate_exactly() {
                     2 => Promise::BestEffort,
                     rank => Promise::RealTime { rank: Rank(rank), delay_bound },
                 };
-                let terms = Terms { arrivals, promise, too_early: TooEarly::Waits };
+                let terms = Terms { arrivals, promise, too_early: TooEarly::Wait };
                 Stream { terms, source: Source::always(whole) }
             })
             .collect();

@@ -40,7 +40,7 @@ use punctual_analysis::{Request, Steps, System, UpcallOrder, admit};
 use punctual_broker::admission::{AdmissionState, Asker, STEPS};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
-use punctual_client::want::{Kind, WantedChannel, What};
+use punctual_client::want::{Guarantee, Kind, WantedChannel};
 use punctual_model::channel::{
     BestEffort, BitRate, Channel, Direction, Framing, LinearBounded, Packetisation, SendCosts,
     SenderSpec,
@@ -108,45 +108,46 @@ fn contract(rng: &mut ChaCha8Rng) -> Contract {
 }
 
 /// Returns the entries of a contract as requests to the broker.
-fn entries(contract: &Contract) -> Vec<What> {
-    let upcalls = contract.upcalls.iter().map(|upcall| What::Upcalls(vec![upcall.clone()]));
-    let reserved = contract.reservations.iter().map(|named| What::Reservation(named.reservation));
+fn entries(contract: &Contract) -> Vec<Guarantee> {
+    let upcalls = contract.upcalls.iter().map(|upcall| Guarantee::Upcalls(vec![upcall.clone()]));
+    let reserved =
+        contract.reservations.iter().map(|named| Guarantee::Reservation(named.reservation));
     upcalls.chain(reserved).collect()
 }
 
-fn asked<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
+fn asked<T>(what: &Guarantee, ask: impl FnOnce(Request<'_>) -> T) -> T {
     match what {
-        What::Upcalls(upcalls) => {
+        Guarantee::Upcalls(upcalls) => {
             ask(Request::Executor(&upcalls.iter().map(Task::from).collect::<Vec<_>>()))
         }
-        What::Reservation(reservation) => ask(Request::Deadline(*reservation)),
-        What::Priority { .. } => unreachable!("not drawn"),
+        Guarantee::Reservation(reservation) => ask(Request::Deadline(*reservation)),
+        Guarantee::Priority { .. } => unreachable!("not drawn"),
     }
 }
 
 /// Returns the contract of `entries`, and the name of the last of them if that is an upcall.
-fn contract_of(entries: &[&What]) -> (Contract, Option<String>) {
+fn contract_of(entries: &[&Guarantee]) -> (Contract, Option<String>) {
     let upcalls = entries.iter().filter_map(|what| match what {
-        What::Upcalls(upcalls) => Some(upcalls[0].clone()),
+        Guarantee::Upcalls(upcalls) => Some(upcalls[0].clone()),
         _ => None,
     });
     let mut contract = Contract::of_upcalls(upcalls.collect());
     let reserved = entries.iter().zip(0..).filter_map(|(what, at)| match what {
-        What::Reservation(reservation) => {
+        Guarantee::Reservation(reservation) => {
             Some(NamedReservation { name: format!("r{at}"), reservation: *reservation })
         }
         _ => None,
     });
     contract.reservations = reserved.collect();
     let newest = match entries.last() {
-        Some(What::Upcalls(upcalls)) => Some(upcalls[0].name().into()),
+        Some(Guarantee::Upcalls(upcalls)) => Some(upcalls[0].name().into()),
         _ => None,
     };
     (contract, newest)
 }
 
 /// Returns the answer of `admit` for `entries`, in which only the tasks of the last are named.
-fn in_words_of_admit(entries: &[&What], host: &HostProfile) -> String {
+fn in_words_of_admit(entries: &[&Guarantee], host: &HostProfile) -> String {
     let (contract, newest) = contract_of(entries);
     let refusal = admit(&contract, host).expect_err("the last one was refused");
     let late = refusal.entry.expect("a task is late");
@@ -199,12 +200,12 @@ fn every_admission_gives_a_contract_the_same_answer() {
         let whole = admit(&contract, &host).is_ok();
 
         let mut entries = entries(&contract);
-        let together: u64 = entries.iter().map(What::share_ppm).sum();
+        let together: u64 = entries.iter().map(Guarantee::share_ppm).sum();
         entries.shuffle(rng);
         let mut system = System::new(host, UpcallOrder::LevelOrder);
         let mut admission = AdmissionState::new(host, UpcallOrder::LevelOrder);
         let mut all = true;
-        let mut entered: Vec<&What> = Vec::new();
+        let mut entered: Vec<&Guarantee> = Vec::new();
         for (id, what) in (0..).zip(&entries) {
             let steps = &mut Steps::default();
             let one = asked(what, |request| system.admit(id, request, steps));
@@ -314,7 +315,7 @@ fn sent(want: &WantedChannel) -> Option<Channel> {
 
 /// One entry of a broker.
 enum Wanted {
-    Grant(What),
+    Grant(Guarantee),
     Channel(WantedChannel),
 }
 
@@ -339,7 +340,7 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
         // The part of it that is passed to `admit`.
         let reserved = others.reservations.clone();
         let grants = entries(&others);
-        let together: u64 = grants.iter().map(What::share_ppm).sum();
+        let together: u64 = grants.iter().map(Guarantee::share_ppm).sum();
         let within = together + config.cpu.utilisation_ppm() <= host.reservable_ppm;
         let set_aside = NamedReservation { name: "channels".into(), reservation: config.cpu };
         others.reservations.push(set_aside);

@@ -4,7 +4,7 @@
 use punctual_analysis::supply::{Continuing, Handover, Limits, Rules, TimeConstraint};
 use punctual_analysis::{Joining, Request, Steps, System};
 use punctual_model::{Duration, Instant, Reservation, Service, Task, TaskSpec};
-use punctual_policy::table_dispatcher::{Pending, TableDispatcher, Who};
+use punctual_policy::table_dispatcher::{Holder, Pending, TableDispatcher};
 use punctual_policy::timetable::Turns;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -73,7 +73,7 @@ struct World {
     stood: Vec<Stood>,
     promised: Vec<(u32, TimeConstraint)>,
     /// The occupant of each tick; `None` during a switch, too.
-    served: Vec<Option<Who>>,
+    served: Vec<Option<Holder>>,
     tally: Tally,
 }
 
@@ -142,7 +142,7 @@ impl World {
                 (last, lost) = (Some(step.who), self.switch);
             }
             // Asked at each tick: intermediate answers must agree with the previous one.
-            if !matches!(step.who, Who::Owner(_)) {
+            if !matches!(step.who, Holder::Owner(_)) {
                 // The first task takes it, because its period is the shortest.
                 let _ = self.beneath.iter_mut().any(|one| one.takes(now));
             }
@@ -290,7 +290,7 @@ impl World {
             if to <= END {
                 let got = self.served[from as usize..to as usize]
                     .iter()
-                    .filter(|tick| **tick == Some(Who::Once(*name)))
+                    .filter(|tick| **tick == Some(Holder::Constraint(*name)))
                     .count() as u64;
                 assert!(got >= asked.estimate.as_nanos(), "{asked:?} got {got}");
             }
@@ -305,7 +305,8 @@ impl World {
         let mine = &self.served[stood.from as usize..stood.to as usize];
         for (start, window) in (stood.from..).zip(mine.windows(y as usize)) {
             let got =
-                window.iter().filter(|tick| **tick == Some(Who::Owner(stood.owner))).count() as u64;
+                window.iter().filter(|tick| **tick == Some(Holder::Owner(stood.owner))).count()
+                    as u64;
             assert!(got >= x, "{stood:?} got {got} from {start}: {:?}", self.stood);
             self.tally.windows += 1;
         }

@@ -33,7 +33,7 @@ use self::channels::ChannelEntries;
 use self::residuals::Residual;
 pub use self::terms::{Asker, Offer};
 use punctual_client::grant::GrantId;
-use punctual_client::want::What;
+use punctual_client::want::Guarantee;
 
 /// The elementary steps of one admission, of some nanoseconds each: enough to examine a thousand
 /// upcalls anew beneath a reservation, and a bound on how long one message can keep the broker
@@ -94,7 +94,7 @@ impl AdmissionState {
         &mut self,
         id: GrantId,
         asker: &Asker,
-        what: &What,
+        what: &Guarantee,
         now: Instant,
     ) -> Result<Option<u32>, Box<Refusal>> {
         self.within_quota(asker, what)?;
@@ -106,7 +106,7 @@ impl AdmissionState {
         &mut self,
         id: GrantId,
         asker: &Asker,
-        what: &What,
+        what: &Guarantee,
         now: Instant,
     ) -> Result<Option<u32>, Box<Refusal>> {
         self.withhold(now);
@@ -121,7 +121,7 @@ impl AdmissionState {
         &mut self,
         id: GrantId,
         asker: &Asker,
-        what: &What,
+        what: &Guarantee,
         now: Instant,
     ) -> Result<Option<u32>, Box<Refusal>> {
         let before = self.uncount(id);
@@ -156,7 +156,7 @@ impl AdmissionState {
 
     /// Returns requests like `what` that would be admitted now, in place of `id` if that is
     /// entered.
-    pub fn offers(&self, id: GrantId, asker: &Asker, what: &What, now: Instant) -> Vec<Offer> {
+    pub fn offers(&self, id: GrantId, asker: &Asker, what: &Guarantee, now: Instant) -> Vec<Offer> {
         let mut trial = self.clone();
         let is_change = trial.uncount(id).is_some();
         trial.withhold(now);
@@ -200,7 +200,7 @@ impl AdmissionState {
         self.groups.get(&gid).map_or(0, |sum| sum.ppm)
     }
 
-    fn count(&mut self, id: GrantId, asker: &Asker, what: &What) {
+    fn count(&mut self, id: GrantId, asker: &Asker, what: &Guarantee) {
         let (uid, group, share_ppm) = (asker.uid, asker.quota.group, what.share_ppm());
         self.count_entry(id, Entry { uid, group, share_ppm });
     }
@@ -237,13 +237,13 @@ impl AdmissionState {
 }
 
 /// Passes `what` to `ask` in the terms of the analysis.
-fn asking<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
+fn asking<T>(what: &Guarantee, ask: impl FnOnce(Request<'_>) -> T) -> T {
     match what {
-        What::Upcalls(upcalls) => {
+        Guarantee::Upcalls(upcalls) => {
             ask(Request::Executor(&upcalls.iter().map(Task::from).collect::<Vec<_>>()))
         }
-        What::Reservation(reservation) => ask(Request::Deadline(*reservation)),
-        What::Priority { share_ppm } => ask(Request::Share((*share_ppm).into())),
+        Guarantee::Reservation(reservation) => ask(Request::Deadline(*reservation)),
+        Guarantee::Priority { share_ppm } => ask(Request::Share((*share_ppm).into())),
     }
 }
 

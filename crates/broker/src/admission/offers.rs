@@ -7,25 +7,30 @@
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 
 use super::Offer;
-use punctual_client::want::{LEAST_PRIORITY_SHARE, LONGEST, What};
+use punctual_client::want::{Guarantee, LEAST_PRIORITY_SHARE, LONGEST};
 
 /// Tries of one search.
 const TRIES: u32 = 12;
 
 /// Finds the offers; a reservation is to have at least `least_ppm` of a CPU.
-pub(super) fn find(what: &What, least_ppm: u64, mut fits: impl FnMut(&What) -> bool) -> Vec<Offer> {
+pub(super) fn find(
+    what: &Guarantee,
+    least_ppm: u64,
+    mut fits: impl FnMut(&Guarantee) -> bool,
+) -> Vec<Offer> {
     match what {
-        What::Upcalls(upcalls) => {
+        Guarantee::Upcalls(upcalls) => {
             let smaller = smaller_batches(upcalls, &mut fits);
             smaller.into_iter().chain(longer_periods(upcalls, &mut fits)).collect()
         }
-        What::Reservation(reservation) => {
+        Guarantee::Reservation(reservation) => {
             another_budget(*reservation, least_ppm, &mut fits).into_iter().collect()
         }
-        What::Priority { share_ppm } => {
+        Guarantee::Priority { share_ppm } => {
             let (least, asked) = (u64::from(LEAST_PRIORITY_SHARE), u64::from(*share_ppm));
-            let with =
-                |ppm: u64| What::Priority { share_ppm: u32::try_from(ppm).unwrap_or(u32::MAX) };
+            let with = |ppm: u64| Guarantee::Priority {
+                share_ppm: u32::try_from(ppm).unwrap_or(u32::MAX),
+            };
             let share = largest(least, asked, |ppm| fits(&with(ppm)));
             share
                 .map(|ppm| (format!("a share_ppm of at most {ppm}"), with(ppm)))
@@ -63,7 +68,7 @@ fn spec(upcall: &Upcall) -> UpcallSpec {
 }
 
 /// Offers a smaller batch for the upcall that needs most of the CPU.
-fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
+fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&Guarantee) -> bool) -> Option<Offer> {
     let (at, most) =
         upcalls.iter().enumerate().max_by_key(|(_, upcall)| upcall.utilisation_ppm())?;
     let with = |batch: u64| {
@@ -71,7 +76,7 @@ fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> 
         let smaller = UpcallSpec { batch, quantum: most.quantum().get().min(batch), ..spec(most) };
         let mut changed = upcalls.to_vec();
         changed[at] = Upcall::new(smaller).ok()?;
-        Some(What::Upcalls(changed))
+        Some(Guarantee::Upcalls(changed))
     };
     let asked = most.batch().get().into();
     let batch = largest(1, asked, |batch| with(batch).is_some_and(|what| fits(&what)))?;
@@ -79,7 +84,7 @@ fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> 
 }
 
 /// Offers longer periods, all stretched by the same factor of up to four.
-fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
+fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&Guarantee) -> bool) -> Option<Offer> {
     const ONE: u64 = 1 << 10;
     let with = |factor: u64| {
         let stretched = upcalls.iter().map(|upcall| {
@@ -89,7 +94,7 @@ fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> O
             let watched = period <= LONGEST;
             watched.then(|| Upcall::new(UpcallSpec { period, ..spec(upcall) }).ok()).flatten()
         });
-        Some(What::Upcalls(stretched.collect::<Option<_>>()?))
+        Some(Guarantee::Upcalls(stretched.collect::<Option<_>>()?))
     };
     let mut fits = |factor: u64| with(factor).is_some_and(|what| fits(&what));
     // Search in the other direction: the least factor is four minus the largest reduction that
@@ -103,12 +108,12 @@ fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> O
 fn another_budget(
     asked: Reservation,
     least_ppm: u64,
-    fits: &mut impl FnMut(&What) -> bool,
+    fits: &mut impl FnMut(&Guarantee) -> bool,
 ) -> Option<Offer> {
     // In whole microseconds, as people type them.
     let with = |micros: u64| {
         let budget = Service::from_micros(micros);
-        Reservation::new(budget, asked.period()).ok().map(What::Reservation)
+        Reservation::new(budget, asked.period()).ok().map(Guarantee::Reservation)
     };
     let most = asked.budget().as_nanos() / 1_000;
     let of_period = u128::from(asked.period().as_nanos()) * u128::from(least_ppm);

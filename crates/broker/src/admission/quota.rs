@@ -4,10 +4,10 @@ use punctual_analysis::Refusal;
 
 use super::{AdmissionState, Asker, denied, percent};
 use crate::config::Quota;
-use punctual_client::want::What;
+use punctual_client::want::Guarantee;
 
 impl AdmissionState {
-    pub(super) fn within_quota(&self, asker: &Asker, what: &What) -> Result<(), Box<Refusal>> {
+    pub(super) fn within_quota(&self, asker: &Asker, what: &Guarantee) -> Result<(), Box<Refusal>> {
         let Quota { share_ppm, together_ppm, max_grants, shortest_period, allow, .. } =
             &asker.quota.quota;
         let kind = what.kind();
@@ -23,7 +23,7 @@ impl AdmissionState {
             return Err(denied("quota", why, None));
         }
         let least = asker.quota.quota.least_reservation_ppm;
-        if let What::Reservation(reservation) = what
+        if let Guarantee::Reservation(reservation) = what
             && what.share_ppm() < least
         {
             let why = format!(

@@ -1,7 +1,7 @@
 //! The arguments of admission, and its offers.
 
 use crate::config::QuotaOf;
-use punctual_client::want::What;
+use punctual_client::want::Guarantee;
 
 /// The user that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,4 +13,4 @@ pub struct Asker {
 }
 
 /// A change of a request with which it would be admitted, in words, and the complete request.
-pub type Offer = (String, What);
+pub type Offer = (String, Guarantee);

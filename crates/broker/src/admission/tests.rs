@@ -29,8 +29,8 @@ fn upcall(period_us: u64, batch: u32, quantum: u32, pdu_us: u64) -> Upcall {
     .expect("valid")
 }
 
-fn reservation(text: &str) -> What {
-    What::Reservation(text.parse().expect("valid"))
+fn reservation(text: &str) -> Guarantee {
+    Guarantee::Reservation(text.parse().expect("valid"))
 }
 
 const NOW: Instant = Instant::from_nanos(1);
@@ -39,10 +39,10 @@ const NOW: Instant = Instant::from_nanos(1);
 fn each_rule_of_a_quota_is_held() {
     let admission = || AdmissionState::new(HOST, UpcallOrder::LevelOrder);
     let mut asker = asker(1, 300_000);
-    let half = What::Upcalls(vec![upcall(10_000, 5, 1, 1_000)]);
+    let half = Guarantee::Upcalls(vec![upcall(10_000, 5, 1, 1_000)]);
     let refused = admission().admit(GrantId(1), &asker, &half, NOW).expect_err("50 % of 30 %");
     assert_eq!((refused.test, refused.shortfall), ("quota", Some(Shortfall::Share(200_000))));
-    let fast = What::Upcalls(vec![upcall(50, 1, 1, 1)]);
+    let fast = Guarantee::Upcalls(vec![upcall(50, 1, 1, 1)]);
     assert!(
         admission().admit(GrantId(1), &asker, &fast, NOW).expect_err("short").why.contains("50us")
     );
@@ -54,7 +54,7 @@ fn each_rule_of_a_quota_is_held() {
     let refused = admission().admit(GrantId(1), &asker, &reservation("1ms/10ms"), NOW);
     assert_eq!(refused.expect_err("not allowed").why, "this user may not have reservations");
     asker.quota.quota.max_grants = 1;
-    let small = What::Priority { share_ppm: 10_000 };
+    let small = Guarantee::Priority { share_ppm: 10_000 };
     let mut admission = admission();
     admission.admit(GrantId(1), &asker, &small, NOW).expect("the first");
     assert_eq!(
@@ -83,7 +83,7 @@ fn a_group_shares_what_it_has_together() {
 fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
     let asker = asker(1, 2_000_000);
-    let most = What::Upcalls(vec![upcall(10_000, 8, 1, 1_000)]);
+    let most = Guarantee::Upcalls(vec![upcall(10_000, 8, 1, 1_000)]);
     let cpus = [1, 2].map(|id| admission.admit(GrantId(id), &asker, &most, NOW).expect("one each"));
     assert_ne!(cpus[0], cpus[1]);
     assert!(admission.admit(GrantId(3), &asker, &most, NOW).is_err());
@@ -101,7 +101,7 @@ fn what_a_change_gives_back_is_free_when_others_feel_it_no_more() {
     let mut admission =
         AdmissionState::new(HostProfile { cpus: 1, ..HOST }, UpcallOrder::LevelOrder);
     let asker = asker(1, 2_000_000);
-    let of = |period: u64, batch: u32| What::Upcalls(vec![upcall(period, batch, 1, 1_000)]);
+    let of = |period: u64, batch: u32| Guarantee::Upcalls(vec![upcall(period, batch, 1, 1_000)]);
     admission.admit(GrantId(1), &asker, &of(20_000, 6), NOW).expect("alone");
     admission.admit(GrantId(2), &asker, &of(10_000, 5), NOW).expect("beside it");
     admission.change(GrantId(2), &asker, &of(10_000, 1), NOW).expect("less is never refused");
@@ -136,7 +136,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
     user.quota.quota.max_grants = 2;
     user.quota.quota.together_ppm = Some(800_000);
     let had: punctual_model::Reservation = "8ms/10ms".parse().expect("valid");
-    admission.admit(GrantId(1), &user, &What::Reservation(had), NOW).expect("80 %");
+    admission.admit(GrantId(1), &user, &Guarantee::Reservation(had), NOW).expect("80 %");
     admission.remains(GrantId(1), &user, had, "2ms/100ms".parse().expect("valid"), NOW);
     assert_eq!((admission.granted_ppm(), admission.of_user(1)), (0, 0));
     let later = NOW + Duration::from_millis(10);
@@ -154,18 +154,23 @@ fn what_is_left_behind_counts_until_it_has_left() {
     let member = Asker { uid: 2, ..user.clone() };
     assert_eq!(quota(&member, "79ms/100ms"), Err(Some(Shortfall::Share(10_000))), "in the group's");
     quota(&user, "78ms/100ms").expect("beside it");
-    admission.admit(GrantId(2), &user, &What::Priority { share_ppm: 10_000 }, later).expect("fits");
-    let third = admission.admit(GrantId(3), &user, &What::Priority { share_ppm: 10_000 }, later);
+    admission
+        .admit(GrantId(2), &user, &Guarantee::Priority { share_ppm: 10_000 }, later)
+        .expect("fits");
+    let third =
+        admission.admit(GrantId(3), &user, &Guarantee::Priority { share_ppm: 10_000 }, later);
     assert_eq!(third.expect_err("three").test, "quota", "it is one of the grants");
 
     // An upcall that cannot wait for 8 ms.
-    let urgent = What::Upcalls(vec![upcall(10_000, 3, 1, 1_000)]);
+    let urgent = Guarantee::Upcalls(vec![upcall(10_000, 3, 1, 1_000)]);
     let other = asker(3, 900_000);
     let denied = admission.admit(GrantId(4), &other, &urgent, later).expect_err("beneath it");
     assert_eq!(denied.test, "response-time");
     admission.has_left(GrantId(1), NOW);
     admission.admit(GrantId(4), &other, &urgent, later).expect("it has left");
-    admission.admit(GrantId(5), &user, &What::Priority { share_ppm: 10_000 }, later).expect("two");
+    admission
+        .admit(GrantId(5), &user, &Guarantee::Priority { share_ppm: 10_000 }, later)
+        .expect("two");
 }
 
 #[test]
@@ -175,13 +180,13 @@ fn every_offer_is_admitted() {
         let asker = asker(1, 900_000);
         admission.admit(GrantId(1), &asker, &reservation("3ms/10ms"), NOW).expect("fits");
         admission
-            .admit(GrantId(2), &asker, &What::Upcalls(vec![upcall(20_000, 4, 2, 1_000)]), NOW)
+            .admit(GrantId(2), &asker, &Guarantee::Upcalls(vec![upcall(20_000, 4, 2, 1_000)]), NOW)
             .expect("fits");
         for what in [
-            What::Upcalls(vec![upcall(10_000, 9, 1, 1_000), upcall(40_000, 2, 1, 1_000)]),
+            Guarantee::Upcalls(vec![upcall(10_000, 9, 1, 1_000), upcall(40_000, 2, 1, 1_000)]),
             reservation("9ms/10ms"),
             reservation("10us/10ms"),
-            What::Priority { share_ppm: 500_000 },
+            Guarantee::Priority { share_ppm: 500_000 },
         ] {
             let _refusal = admission.admit(GrantId(3), &asker, &what, NOW).expect_err("too much");
             let offers = admission.offers(GrantId(3), &asker, &what, NOW);
@@ -212,7 +217,7 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
     for _ in 0..40 {
         let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
         let asker = asker(1, 2_000_000);
-        let mut live: BTreeMap<GrantId, What> = BTreeMap::new();
+        let mut live: BTreeMap<GrantId, Guarantee> = BTreeMap::new();
         for id in (1..40).map(GrantId) {
             if rng.random_ratio(1, 5)
                 && let Some((&old, _)) = live.iter().next()
@@ -225,7 +230,7 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
                 reservation(&format!("{}us/{period}ms", period * rng.random_range(10..60)))
             } else {
                 let (period, batch) = (rng.random_range(5_000..100_000), rng.random_range(1..6));
-                What::Upcalls(vec![upcall(period, batch, 1, period / 60)])
+                Guarantee::Upcalls(vec![upcall(period, batch, 1, period / 60)])
             };
             match admission.admit(id, &asker, &what, NOW) {
                 Ok(_) => _ = live.insert(id, what),
@@ -236,11 +241,11 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
             let mut contract = Contract::of_upcalls(Vec::new());
             for (id, what) in &live {
                 match what {
-                    What::Upcalls(upcalls) if admission.cpu_of(*id) == Some(cpu) => {
+                    Guarantee::Upcalls(upcalls) if admission.cpu_of(*id) == Some(cpu) => {
                         contract.tasks.extend(upcalls.iter().map(punctual_model::Task::from));
                         contract.upcalls.extend(upcalls.iter().cloned());
                     }
-                    What::Reservation(reservation) => {
+                    Guarantee::Reservation(reservation) => {
                         let name = id.to_string();
                         let named = punctual_model::contract::NamedReservation {
                             name,

@@ -77,7 +77,7 @@ pub(crate) enum FromFront {
         gids: Vec<u32>,
     },
     /// The client sent a request, and waits for the answer.
-    Said { connection: u64, message: Vec<u8> },
+    BrokerMessage { connection: u64, message: Vec<u8> },
     /// The client is gone, or was cut off.
     Left { connection: u64 },
 }

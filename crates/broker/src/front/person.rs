@@ -15,7 +15,7 @@ use tracing::{debug, info};
 
 use super::{FromFront, Shared, lock};
 use crate::kernel::peer::{Peer, PeerError};
-use punctual_client::wire::{Answer, MAX_MESSAGE, Received, Said, Socket, to_bytes};
+use punctual_client::wire::{Answer, BrokerMessage, MAX_MESSAGE, Received, Socket, to_bytes};
 
 /// The most messages that wait for a client to read them; one more and it is cut off.
 const MOST_WAITING: usize = 64;
@@ -177,7 +177,7 @@ impl Serving<'_> {
             Ok(Received::Message(length)) => {
                 client.asked = true;
                 let message = self.buffer[..length].to_vec();
-                self.shared.tell(&FromFront::Said { connection, message });
+                self.shared.tell(&FromFront::BrokerMessage { connection, message });
             }
             Ok(Received::Nothing) => self.listen(connection),
             Ok(Received::Closed) => self.close(connection),
@@ -261,6 +261,6 @@ fn hang_up(socket: Socket) {
 /// Tells a client why it is turned away. A client that does not get the message sees the connection
 /// end.
 pub(super) fn say_why(socket: &Socket, why: &str) {
-    let said = Said::Answer { id: 0, answer: Answer::Error { problem: why.into() } };
+    let said = BrokerMessage::Answer { id: 0, answer: Answer::Error { problem: why.into() } };
     let _ = to_bytes(&said).map(|bytes| socket.send(&bytes));
 }

@@ -14,7 +14,7 @@ use super::limits::{limits_of, set_limit};
 use super::peer::Process;
 use super::take::take_class;
 use crate::ledger::OldLimits;
-use punctual_client::want::{Want, What};
+use punctual_client::want::{Guarantee, Want};
 
 /// The SCHED_FIFO priority of a grant of bare priority: below all upcalls.
 pub const PRIORITY: u8 = LOWEST - 1;
@@ -124,7 +124,7 @@ impl Means {
             return Err(GiveError::OtherUser { pid, uid });
         }
         match &want.what {
-            What::Upcalls(upcalls) => {
+            Guarantee::Upcalls(upcalls) => {
                 self.limit_running(process)?;
                 if let Some(&cpu) = cpu.and_then(|cpu| self.cpus.get(cpu as usize)) {
                     pin(thread, &[cpu]).map_err(|errno| GiveError::Pinned {
@@ -145,13 +145,13 @@ impl Means {
                     }
                 }
             }
-            What::Reservation(reservation) => {
+            Guarantee::Reservation(reservation) => {
                 sched::set_without_retry(
                     thread,
                     Class::Deadline { reservation: *reservation, reset_on_fork: true },
                 )?;
             }
-            What::Priority { .. } => {
+            Guarantee::Priority { .. } => {
                 self.limit_running(process)?;
                 sched::set_resetting(thread, Class::Fifo { priority: PRIORITY })?;
             }
@@ -186,10 +186,10 @@ impl Means {
 }
 
 /// Returns the SCHED_FIFO priority of a thread that was granted `what`, if it is fixed.
-pub(crate) fn level_of_grant(order: UpcallOrder, what: &What) -> Option<u8> {
+pub(crate) fn level_of_grant(order: UpcallOrder, what: &Guarantee) -> Option<u8> {
     match what {
-        What::Upcalls(upcalls) if order == UpcallOrder::FixedLevel => Some(level(upcalls)),
-        What::Priority { .. } => Some(PRIORITY),
+        Guarantee::Upcalls(upcalls) if order == UpcallOrder::FixedLevel => Some(level(upcalls)),
+        Guarantee::Priority { .. } => Some(PRIORITY),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use super::give::{Means, level_of_grant, pin};
 use super::limits::restore;
 use super::peer::{Process, start_of};
 use crate::ledger::Record;
-use punctual_client::want::{Want, What};
+use punctual_client::want::{Guarantee, Want};
 
 /// Other grants of the process, which stay.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Means {
             here
         } else {
             leader_with(process, beside, |now| match want.what {
-                What::Reservation(_) => now.policy_name() == "SCHED_DEADLINE",
+                Guarantee::Reservation(_) => now.policy_name() == "SCHED_DEADLINE",
                 _ => now.class().is_some_and(|class| {
                     let fixed = level_of_grant(self.order, &want.what);
                     fixed.map(|priority| Class::Fifo { priority }) == Some(class)
@@ -71,13 +71,13 @@ impl Means {
         };
         // An error means that it ended meanwhile.
         let remains = take_class(left.thread).unwrap_or(false);
-        if matches!(want.what, What::Upcalls(_)) {
+        if matches!(want.what, Guarantee::Upcalls(_)) {
             let every: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
             let _ = pin(left.thread, record.old_cpus.as_deref().unwrap_or(&every));
         }
         // A thread under SCHED_DEADLINE without such a grant is the residual of another grant, and
         // known.
-        (remains && matches!(want.what, What::Reservation(_))).then_some(left)
+        (remains && matches!(want.what, Guarantee::Reservation(_))).then_some(left)
     }
 }
 

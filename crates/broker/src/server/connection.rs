@@ -15,7 +15,9 @@ use crate::kernel::peer::{Peer, Process};
 use crate::ledger::ProcessId;
 use crate::parts::LinkError;
 use punctual_client::grant::GrantId;
-use punctual_client::wire::{Answer, Ask, Event, Said, VERSION, parse_ask, to_bytes};
+use punctual_client::wire::{
+    Answer, BrokerMessage, ClientMessage, Event, VERSION, parse_ask, to_bytes,
+};
 
 /// The most messages of the front that are handled before other events.
 const AT_A_TURN: usize = 64;
@@ -50,7 +52,7 @@ impl Server {
                 FromFront::Met { connection, process, uid, gids } => {
                     self.met(connection, process, uid, gids);
                 }
-                FromFront::Said { connection, message } => self.said(connection, &message),
+                FromFront::BrokerMessage { connection, message } => self.said(connection, &message),
                 FromFront::Left { connection } => self.left(connection),
             }
             // Between any two messages, so that no crowd of clients delays it by more than one.
@@ -81,8 +83,8 @@ impl Server {
             }
         };
         match &envelope.ask {
-            Ask::Hello { version: VERSION } => connection.greeted = true,
-            Ask::Hello { version } => {
+            ClientMessage::Hello { version: VERSION } => connection.greeted = true,
+            ClientMessage::Hello { version } => {
                 let why = format!("this broker speaks version {VERSION}, not {version}");
                 return self.give_up(id, envelope.id, &why);
             }
@@ -94,7 +96,7 @@ impl Server {
         }
         let peer = Rc::clone(&connection.peer);
         let mut files = Vec::new();
-        let asked_anew = matches!(envelope.ask, Ask::Request { .. });
+        let asked_anew = matches!(envelope.ask, ClientMessage::Request { .. });
         let answer = self.answer(id, &peer, envelope.ask, &mut files);
         let granted = match answer {
             Answer::Granted { grant, cpu: Some(_), .. } if asked_anew => Some(grant),
@@ -108,7 +110,7 @@ impl Server {
 
     /// Answers a request on a connection, which may then send the next one.
     fn reply(&mut self, id: u64, of: u32, answer: Answer, files: Vec<OwnedFd>) {
-        self.tell(id, &Said::Answer { id: of, answer }, true, files);
+        self.tell(id, &BrokerMessage::Answer { id: of, answer }, true, files);
     }
 
     /// Sends the reason, and closes.
@@ -123,11 +125,17 @@ impl Server {
     }
 
     /// Sends a message that is no answer.
-    pub(super) fn say(&mut self, id: u64, said: &Said) {
+    pub(super) fn say(&mut self, id: u64, said: &BrokerMessage) {
         self.tell(id, said, false, Vec::new());
     }
 
-    fn tell(&mut self, connection: u64, said: &Said, is_answer: bool, files: Vec<OwnedFd>) {
+    fn tell(
+        &mut self,
+        connection: u64,
+        said: &BrokerMessage,
+        is_answer: bool,
+        files: Vec<OwnedFd>,
+    ) {
         match to_bytes(said) {
             Some(message) => {
                 self.tell_front(ToFront::Say { connection, message, is_answer }, files);
@@ -162,12 +170,12 @@ impl Server {
     /// Sends an event to every connection of the process that holds a grant.
     pub(super) fn tell_holder(&mut self, grant: GrantId, event: &Event) {
         let Some(live) = self.grants.get(&grant) else { return };
-        let said = Said::Event { grant: Some(grant), event: event.clone() };
+        let said = BrokerMessage::Event { grant: Some(grant), event: event.clone() };
         self.tell_process(live.record.process, &said);
     }
 
     /// Sends a message to every connection of a process.
-    pub(super) fn tell_process(&mut self, process: ProcessId, said: &Said) {
+    pub(super) fn tell_process(&mut self, process: ProcessId, said: &BrokerMessage) {
         let of = self.connections.iter().filter(|(_, one)| one.speaks_of(process));
         let ids: Vec<u64> = of.map(|(id, _)| *id).collect();
         for id in ids {

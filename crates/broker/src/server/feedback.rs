@@ -15,8 +15,8 @@ use crate::kernel::give::level_of_grant;
 use crate::kernel::take::residual;
 use crate::ledger::Record;
 use punctual_client::grant::GrantId;
-use punctual_client::want::{Kind, Want, What};
-use punctual_client::wire::{Event, Said};
+use punctual_client::want::{Guarantee, Kind, Want};
+use punctual_client::wire::{BrokerMessage, Event};
 
 impl Server {
     /// Has the guard watch a grant, or hold it to its present terms. `cpu` is the admission state's
@@ -103,7 +103,10 @@ impl Server {
         let waiting =
             self.connections.iter_mut().filter_map(|(id, one)| one.refused.take().map(|_| *id));
         for id in waiting.collect::<Vec<_>>() {
-            self.say(id, &Said::Event { grant: None, event: Event::MoreAvailable { ppm } });
+            self.say(
+                id,
+                &BrokerMessage::Event { grant: None, event: Event::MoreAvailable { ppm } },
+            );
         }
     }
 
@@ -134,7 +137,7 @@ impl Server {
         let mut over = Vec::new();
         // Then the residuals, because they exist too.
         for (id, record) in &self.residuals {
-            if let Ok(Want { what: What::Reservation(had), .. }) =
+            if let Ok(Want { what: Guarantee::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
             {
                 let asker = self.asker(record.uid, &record.gids);
@@ -239,10 +242,10 @@ pub(super) fn watched(record: &Record, want: &Want, person: u32, order: UpcallOr
 
 fn longest(want: &Want) -> Duration {
     match &want.what {
-        What::Upcalls(upcalls) => {
+        Guarantee::Upcalls(upcalls) => {
             upcalls.iter().map(punctual_model::Upcall::period).max().unwrap_or(Duration::ZERO)
         }
-        What::Reservation(reservation) => reservation.period(),
-        What::Priority { .. } => Duration::ZERO,
+        Guarantee::Reservation(reservation) => reservation.period(),
+        Guarantee::Priority { .. } => Duration::ZERO,
     }
 }

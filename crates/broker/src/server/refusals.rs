@@ -11,7 +11,7 @@ use crate::admission::Asker;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
 use punctual_client::grant::GrantId;
-use punctual_client::want::{RawWant, Want, What};
+use punctual_client::want::{Guarantee, RawWant, Want};
 use punctual_client::wire::{KERNEL, Offered, Refused, RefusedStatus};
 
 /// The most refusals that status shows.
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    fn note(&mut self, connection: u64, peer: &Peer, what: &What, refused: &Refused) {
+    fn note(&mut self, connection: u64, peer: &Peer, what: &Guarantee, refused: &Refused) {
         let (uid, pid) = (peer.uid, peer.process.id.pid);
         let (what, why) = (shorten(what), shorten(&refused.why));
         info!(uid, pid, what, test = refused.test, why, "refused");

@@ -16,7 +16,7 @@ use crate::kernel::peer::Peer;
 use crate::ledger::Record;
 use punctual_client::grant::{GrantId, Token};
 use punctual_client::want::{Kind, RawWant, Want};
-use punctual_client::wire::{Answer, Ask, Refused, RefusedChannel, VERSION};
+use punctual_client::wire::{Answer, ClientMessage, Refused, RefusedChannel, VERSION};
 
 /// The reason why a request ends without a grant.
 pub(super) enum Stop {
@@ -32,35 +32,39 @@ impl Server {
         &mut self,
         connection: u64,
         peer: &Rc<Peer>,
-        ask: Ask,
+        ask: ClientMessage,
         files: &mut Vec<OwnedFd>,
     ) -> Answer {
         let outcome = match ask {
-            Ask::Hello { .. } => Ok(Answer::Welcome {
+            ClientMessage::Hello { .. } => Ok(Answer::Welcome {
                 version: VERSION,
                 level_order: self.means.order == UpcallOrder::LevelOrder,
                 rttime_us: (!self.means.may_limit)
                     .then(|| self.means.run_limit.as_nanos() / 1_000 * 2),
             }),
-            Ask::Ping => Ok(Answer::Pong),
-            Ask::Request { want } => {
+            ClientMessage::Ping => Ok(Answer::Pong),
+            ClientMessage::Request { want } => {
                 self.at_its_pace(peer).and_then(|()| self.request(connection, peer, want))
             }
-            Ask::Change { grant, want } => {
+            ClientMessage::Change { grant, want } => {
                 self.at_its_pace(peer).and_then(|()| self.change(connection, peer, grant, want))
             }
-            Ask::OpenChannel { channel } => {
+            ClientMessage::OpenChannel { channel } => {
                 self.at_its_pace(peer).and_then(|()| self.open_channel(peer, channel))
             }
-            Ask::AttachChannel { grant, first } => self.attach_channel(peer, grant, first, files),
-            Ask::MappedChannel { grant } => self.mapped_channel(peer, grant),
-            Ask::ChangeChannel { grant, channel } => {
+            ClientMessage::AttachChannel { grant, first } => {
+                self.attach_channel(peer, grant, first, files)
+            }
+            ClientMessage::MappedChannel { grant } => self.mapped_channel(peer, grant),
+            ClientMessage::ChangeChannel { grant, channel } => {
                 self.at_its_pace(peer).and_then(|()| self.change_channel(peer, grant, channel))
             }
-            Ask::Channels { after } => Ok(Answer::Channels(self.channels_status(peer, after))),
-            Ask::Release { grant } => self.release(peer, grant),
-            Ask::Resume { grant, token } => self.resume(connection, peer, grant, token),
-            Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
+            ClientMessage::Channels { after } => {
+                Ok(Answer::Channels(self.channels_status(peer, after)))
+            }
+            ClientMessage::Release { grant } => self.release(peer, grant),
+            ClientMessage::Resume { grant, token } => self.resume(connection, peer, grant, token),
+            ClientMessage::Status { after } => Ok(Answer::Status(self.status(peer, after))),
         };
         match outcome {
             Ok(answer) => answer,

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::Server;
 use crate::kernel::take::{moved_to, remains, residual};
 use crate::ledger::{ProcessId, Record};
-use punctual_client::want::{Want, What};
+use punctual_client::want::{Guarantee, Want};
 
 impl Server {
     /// Enters the residual of a grant that has ended, whose thread has not left SCHED_DEADLINE yet.
@@ -19,7 +19,9 @@ impl Server {
     }
 
     pub(super) fn keep_residual(&mut self, record: Record) {
-        if let Ok(Want { what: What::Reservation(had), .. }) = Want::try_from(record.want.clone()) {
+        if let Ok(Want { what: Guarantee::Reservation(had), .. }) =
+            Want::try_from(record.want.clone())
+        {
             let asker = self.asker(record.uid, &record.gids);
             self.admission.remains(record.id, &asker, had, residual(had), clock::now());
             self.residuals.insert(record.id, record);

@@ -6,7 +6,7 @@ use super::Server;
 use super::start::context_switch;
 use crate::kernel::peer::Peer;
 use punctual_client::grant::GrantId;
-use punctual_client::want::What;
+use punctual_client::want::Guarantee;
 use punctual_client::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_bytes};
 
 /// Grants on a page: with the longest words it stays below the longest message.
@@ -93,9 +93,9 @@ impl Server {
 /// Returns the interval at which the thread of a grant has a job with a declared deadline; `None`
 /// if it runs several upcalls, whose jobs cannot be distinguished from outside, or was promised no
 /// time.
-fn job_every(what: &What) -> Option<Duration> {
+fn job_every(what: &Guarantee) -> Option<Duration> {
     match what {
-        What::Upcalls(upcalls) if upcalls.len() > 1 => None,
+        Guarantee::Upcalls(upcalls) if upcalls.len() > 1 => None,
         other => other.shortest_period(),
     }
 }

@@ -161,8 +161,8 @@ impl punctual_channel_request {
             other => return none(other, "framing", "punctual_framing"),
         };
         want.too_early = match self.too_early {
-            WAIT => TooEarly::Waits,
-            LOSE => TooEarly::IsLost,
+            WAIT => TooEarly::Wait,
+            LOSE => TooEarly::Discard,
             other => return none(other, "too_early", "punctual_too_early"),
         };
         if let Some(sensitivity) = self.sensitivity()? {

@@ -1,7 +1,7 @@
 //! The server as an end sees it: a bell, which is rung a last time when the server ends, and a
 //! doorbell.
 
-use punctual_linux::pass::{Bell, Doorbell, Heard, PassError};
+use punctual_linux::pass::{Bell, Doorbell, PassError, WaitOutcome};
 use punctual_model::Instant;
 use punctual_ring::frames::Wake;
 
@@ -47,9 +47,9 @@ impl Peer {
         }
     }
 
-    pub(super) fn wait(&mut self, until: Instant) -> Result<Heard, PassError> {
+    pub(super) fn wait(&mut self, until: Instant) -> Result<WaitOutcome, PassError> {
         let heard = self.bell.wait(until)?;
-        self.gone |= heard == Heard::Gone;
+        self.gone |= heard == WaitOutcome::Closed;
         Ok(heard)
     }
 

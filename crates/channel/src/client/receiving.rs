@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use punctual_linux::pass::Heard;
+use punctual_linux::pass::WaitOutcome;
 use punctual_model::Instant;
 use punctual_ring::frames::{Corrupt, Geometry, Rest};
 
@@ -172,7 +172,7 @@ impl Receiving {
             }
             let heard = self.peer.wait(until);
             self.takes.rise();
-            if heard.map_err(ReceiveError::Bell)? == Heard::Nothing && !self.look()? {
+            if heard.map_err(ReceiveError::Bell)? == WaitOutcome::TimedOut && !self.look()? {
                 return Err(ReceiveError::TimedOut);
             }
         }

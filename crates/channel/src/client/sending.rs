@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_linux::clock;
-use punctual_linux::pass::Heard;
+use punctual_linux::pass::WaitOutcome;
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::{Corrupt, Geometry, Rest};
 
@@ -135,7 +135,7 @@ impl Sending {
             }
             let heard = self.peer.wait(until);
             self.puts.rise();
-            if heard.map_err(SendError::Bell)? == Heard::Nothing && !self.has_room()? {
+            if heard.map_err(SendError::Bell)? == WaitOutcome::TimedOut && !self.has_room()? {
                 return Err(SendError::TimedOut { slots: self.geometry().slots() });
             }
         }

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_linux::memfd::{MemfdError, Writable};
-use punctual_linux::pass::Heard;
+use punctual_linux::pass::WaitOutcome;
 use punctual_model::Instant;
 use punctual_ring::frames::{Corrupt, Geometry, Wake};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -33,7 +33,7 @@ fn a_queue_to_the_server_may_begin_at_any_number() {
         assert_eq!((frame.len(), server.end.released()), (1, first));
         assert_eq!(client.end.unreleased(), Ok(1));
         drop(server);
-        assert_eq!(client.bell.wait(Instant::MAX), Ok(Heard::Gone));
+        assert_eq!(client.bell.wait(Instant::MAX), Ok(WaitOutcome::Closed));
     }
 }
 
@@ -129,5 +129,5 @@ fn both_sides_in_one_process_wake_each_other() {
     let (client, server) = both::<Takes>(geometry()).expect("memory");
     client.doorbell.ring().expect("an eventfd");
     server.bell.ring().expect("the client is there");
-    assert_eq!(client.bell.wait(Instant::MAX), Ok(Heard::Ring));
+    assert_eq!(client.bell.wait(Instant::MAX), Ok(WaitOutcome::Rung));
 }

@@ -229,7 +229,7 @@ impl Ringers {
 #[cfg(test)]
 mod tests {
     use punctual_linux::clock;
-    use punctual_linux::pass::Heard;
+    use punctual_linux::pass::WaitOutcome;
     use punctual_model::{Duration, Instant};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -250,10 +250,10 @@ mod tests {
         let all: Vec<_> = (0..100).map(|n| entered(&mut ringers, n % 3)).collect();
         for (notifier, client) in &all {
             notifier.ring();
-            assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+            assert_eq!(client.wait(patience()), Ok(WaitOutcome::Rung));
         }
         for (_, client) in &all {
-            assert_eq!(client.wait(Instant::ZERO), Ok(Heard::Nothing), "another's");
+            assert_eq!(client.wait(Instant::ZERO), Ok(WaitOutcome::TimedOut), "another's");
         }
         assert_eq!(ringers.users.len(), 3);
     }
@@ -265,7 +265,7 @@ mod tests {
         let (notifier, client) = entered(&mut ringers, 1);
         for round in 0..5_000 {
             notifier.ring();
-            assert_eq!(client.wait(patience()), Ok(Heard::Ring), "round {round}");
+            assert_eq!(client.wait(patience()), Ok(WaitOutcome::Rung), "round {round}");
             if round % 7 == 0 {
                 std::thread::yield_now();
             }
@@ -278,16 +278,16 @@ mod tests {
         let (one, first) = entered(&mut ringers, 1);
         let (two, second) = entered(&mut ringers, 1);
         drop(one);
-        assert_eq!(first.wait(patience()), Ok(Heard::Gone));
+        assert_eq!(first.wait(patience()), Ok(WaitOutcome::Closed));
         two.ring();
-        assert_eq!(second.wait(patience()), Ok(Heard::Ring));
+        assert_eq!(second.wait(patience()), Ok(WaitOutcome::Rung));
         ringers.tidy();
         assert_eq!(ringers.users.len(), 1, "one is left");
         drop(ringers);
         two.ring();
-        assert_eq!(second.wait(patience()), Ok(Heard::Ring), "its notifier keeps it alive");
+        assert_eq!(second.wait(patience()), Ok(WaitOutcome::Rung), "its notifier keeps it alive");
         drop(two);
-        assert_eq!(second.wait(patience()), Ok(Heard::Gone));
+        assert_eq!(second.wait(patience()), Ok(WaitOutcome::Closed));
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(ringers.users[&7].len(), 2);
         let (last, client) = &all[PLACES];
         last.ring();
-        assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+        assert_eq!(client.wait(patience()), Ok(WaitOutcome::Rung));
         drop(all);
         while !ringers.users.is_empty() {
             assert!(clock::now() < patience());
@@ -310,7 +310,7 @@ mod tests {
         }
         let (again, client) = entered(&mut ringers, 7);
         again.ring();
-        assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+        assert_eq!(client.wait(patience()), Ok(WaitOutcome::Rung));
     }
 
     /// Checks that a client that never listens, or is gone, does not delay the rings of others.
@@ -325,7 +325,7 @@ mod tests {
             deaf.ring();
             gone.ring();
             notifier.ring();
-            assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+            assert_eq!(client.wait(patience()), Ok(WaitOutcome::Rung));
         }
     }
 }

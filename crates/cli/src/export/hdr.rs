@@ -47,7 +47,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                 let time = event.at.saturating_since(event.release).as_nanos();
                 Some((event.at.as_nanos() / SECOND, event.job.task, measure, time))
             })),
-            Entry::Asked(_)
+            Entry::ConstraintRequest(_)
             | Entry::Lost(_)
             | Entry::Missing(_)
             | Entry::Verdict(_)

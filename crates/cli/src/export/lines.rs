@@ -6,7 +6,7 @@ use std::path::Path;
 
 use punctual_model::{Duration, Service};
 use punctual_trace::cause::Verdict;
-use punctual_trace::constraint::{Answer, Asked};
+use punctual_trace::constraint::{Answer, ConstraintRequest};
 use serde_json::{Value, json};
 
 use super::Stopped;
@@ -47,7 +47,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     } }),
             )
         }),
-        Entry::Asked(one) => line(out, &asked(&one)),
+        Entry::ConstraintRequest(one) => line(out, &asked(&one)),
         Entry::Missing(gap) => line(
             out,
             &json!({ "missing": {
@@ -60,7 +60,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     })
 }
 
-fn asked(asked: &Asked) -> Value {
+fn asked(asked: &ConstraintRequest) -> Value {
     let largest = match asked.answer {
         Answer::Granted => None,
         Answer::Refused { largest_estimate } => Some(largest_estimate.as_nanos()),

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::Verdict;
-use punctual_trace::constraint::{Answer, Asked};
+use punctual_trace::constraint::{Answer, ConstraintRequest};
 use punctual_trace::file::Gap;
 use punctual_trace::{Event, Kind, Promise, Subject};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     let state = trace::read(path, |told| match told {
         Entry::Subject(number, subject) => page.subject(number, subject),
         Entry::Events(events) => events.iter().try_for_each(|event| page.event(event)),
-        Entry::Asked(asked) => page.asked(&asked),
+        Entry::ConstraintRequest(asked) => page.asked(&asked),
         Entry::Missing(Gap { subjects, .. }) => {
             page.missing(subjects > 0);
             Ok(())
@@ -194,7 +194,7 @@ impl<W: Write> Page<'_, W> {
     }
 
     /// Writes a time constraint as an instant at the time of the request.
-    fn asked(&mut self, asked: &Asked) -> Result<(), Stopped> {
+    fn asked(&mut self, asked: &ConstraintRequest) -> Result<(), Stopped> {
         let Some(tracks) = self.subjects.get_mut(asked.job.task as usize) else { return Ok(()) };
         let pid = process(&tracks.subject);
         if asked.answer == Answer::Granted {

@@ -64,14 +64,14 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     .map_err(io::Error::from)?;
                 }
             }
-            Entry::Asked(asked) if asked.answer == Answer::Granted => {
+            Entry::ConstraintRequest(asked) if asked.answer == Answer::Granted => {
                 granted.insert(asked.job, asked.deadline);
             }
             // The missing part may have contained promises.
             Entry::Missing(gap) if gap.subjects > 0 => {
                 subjects.iter_mut().for_each(|subject| subject.promise = Promise::default());
             }
-            Entry::Asked(_)
+            Entry::ConstraintRequest(_)
             | Entry::Run(_)
             | Entry::Lost(_)
             | Entry::Missing(_)

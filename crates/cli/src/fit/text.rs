@@ -1,7 +1,7 @@
 //! Renders the findings for a person.
 
 use comfy_table::{CellAlignment, Table, presets};
-use punctual::fit::{Finding, Fit, Found, NotPeriodic, OfTrial, Period, Trial, Why};
+use punctual::fit::{Finding, Fit, Found, NoPeriod, NotPeriodic, OfTrial, Period, Trial};
 use punctual_model::{Duration, Service};
 
 /// Returns the answer. `quantile` is the percentage of the periods that a budget covers.
@@ -57,8 +57,8 @@ pub(super) fn of(answer: &Fit, quantile: f64) -> String {
 pub(super) fn why(finding: &Finding) -> Option<String> {
     match &finding.found {
         Ok(_) => None,
-        Err(Why::Wakeups(why)) => Some(why.to_string()),
-        Err(Why::NeverWaits) => Some(format!(
+        Err(NoPeriod::Wakeups(why)) => Some(why.to_string()),
+        Err(NoPeriod::NeverWaits) => Some(format!(
             "it works without waiting for anything ({:.0} % of a CPU): there is no job to reserve for",
             100.0 * finding.used
         )),
@@ -66,7 +66,7 @@ pub(super) fn why(finding: &Finding) -> Option<String> {
 }
 
 fn is_of_too_few(finding: &Finding) -> bool {
-    matches!(finding.found, Err(Why::Wakeups(NotPeriodic::TooFew { .. })))
+    matches!(finding.found, Err(NoPeriod::Wakeups(NotPeriodic::TooFew { .. })))
 }
 
 fn table(findings: &[&Finding]) -> Table {

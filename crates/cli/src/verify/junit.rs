@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use punctual::verify::{Became, Promised, Report};
+use punctual::verify::{PromiseVerdict, Promised, Report};
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 use tempfile::NamedTempFile;
 
@@ -61,8 +61,8 @@ fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
 
 fn status(promised: &Promised) -> TestCaseStatus {
     match &promised.became {
-        Became::Kept => TestCaseStatus::success(),
-        Became::Broken(_) => {
+        PromiseVerdict::Kept => TestCaseStatus::success(),
+        PromiseVerdict::Broken(_) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             let causes: String = promised
                 .causes
@@ -73,7 +73,7 @@ fn status(promised: &Promised) -> TestCaseStatus {
             status.set_type("broken promise").set_message(why).set_description(causes);
             status
         }
-        Became::NotJudgeable(why) => {
+        PromiseVerdict::NotJudgeable(why) => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(&**why);
             status

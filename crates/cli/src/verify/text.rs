@@ -1,7 +1,7 @@
 //! Renders the verdicts for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use punctual::verify::{Became, Evidence, Report};
+use punctual::verify::{Evidence, PromiseVerdict, Report};
 
 /// The most causes listed for a broken promise.
 const CAUSES: usize = 5;
@@ -13,11 +13,11 @@ pub(super) fn of(report: &Report) -> String {
     table.set_header(["promise", "jobs", "late", "latest by", "seen by", "verdict"]);
     for one in &report.promises {
         let verdict = match &one.became {
-            Became::Kept => "kept".to_owned(),
+            PromiseVerdict::Kept => "kept".to_owned(),
             // The number of late jobs is in the columns beside it.
-            Became::Broken(_) if one.late > 0 => "broken".to_owned(),
-            Became::Broken(why) => format!("broken: {why}"),
-            Became::NotJudgeable(why) => format!("not judgeable: {why}"),
+            PromiseVerdict::Broken(_) if one.late > 0 => "broken".to_owned(),
+            PromiseVerdict::Broken(why) => format!("broken: {why}"),
+            PromiseVerdict::NotJudgeable(why) => format!("not judgeable: {why}"),
         };
         table.add_row([
             format!("{} {}", one.kind, one.name),

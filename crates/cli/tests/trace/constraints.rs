@@ -8,7 +8,7 @@ use punctual_linux::clock;
 use punctual_model::{Duration, Service};
 use punctual_observe::{Existing, Recorder, run_here};
 use punctual_runtime::reservation::{
-    Constraint, Refused, Reservations, Settings, StartError, Told,
+    Constraint, Drained, Refused, Reservations, Settings, StartError,
 };
 use punctual_trace::constraint::Answer;
 use punctual_trace::{Kind, Subject, SubjectKind};
@@ -87,8 +87,8 @@ fn write(reservations: &Reservations, path: &Path) {
     let mut known = BTreeMap::new();
     let mut events = Vec::new();
     reservations.drain_all(|told| match told {
-        Told::Event(event) => events.push(event),
-        Told::Asked { thread, asked } => {
+        Drained::Event(event) => events.push(event),
+        Drained::ConstraintRequest { thread, asked } => {
             let number = asked.job.task;
             known.entry(number).or_insert_with(|| {
                 let mut subject = Subject::new(format!("thread {thread}"), SubjectKind::Constraint);

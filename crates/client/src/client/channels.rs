@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{Broker, ClientError};
 use crate::grant::{GrantId, Token};
 use crate::want::{RawChannel, WantedChannel};
-use crate::wire::{Answer, Ask, ChannelsStatus, Opened, RefusedChannel};
+use crate::wire::{Answer, ChannelsStatus, ClientMessage, Opened, RefusedChannel};
 
 /// The longest pause before a queue is requested again; each pause is twice as long as the one
 /// before.
@@ -77,7 +77,7 @@ impl Broker {
     /// [`ChannelError::Refused`] with the numbers and counter-offers if the channel is not
     /// admitted; [`ChannelError::Client`] if there is no answer.
     pub fn open_channel(&mut self, want: &WantedChannel) -> Result<GrantedChannel, ChannelError> {
-        let opened = self.opened(Ask::OpenChannel { channel: RawChannel::from(want) })?;
+        let opened = self.opened(ClientMessage::OpenChannel { channel: RawChannel::from(want) })?;
         let (id, token) = (opened.grant, opened.token);
         let mut granted =
             GrantedChannel { id, token, want: want.clone(), delay_bound: None, share: None };
@@ -146,7 +146,7 @@ impl Broker {
         let mut pause = Duration::from_millis(1);
         loop {
             self.files.clear();
-            match self.ask(Ask::AttachChannel { grant: granted.id, first })? {
+            match self.ask(ClientMessage::AttachChannel { grant: granted.id, first })? {
                 Answer::Queue { .. } => {
                     return Passed::of(std::mem::take(&mut self.files)).map_err(|files| {
                         let what = format!("a queue of {} descriptors", files.len());
@@ -173,7 +173,7 @@ impl Broker {
         let (mut pause, longest) = (Duration::from_micros(50), Duration::from_millis(10));
         let mut waited = Duration::ZERO;
         loop {
-            match self.ask(Ask::MappedChannel { grant: granted.id })? {
+            match self.ask(ClientMessage::MappedChannel { grant: granted.id })? {
                 Answer::Attached => return Ok(()),
                 Answer::Sealing if u128::from(waited.as_nanos()) < self.patience.as_nanos() => {
                     clock::sleep(pause);
@@ -200,7 +200,7 @@ impl Broker {
         want: &WantedChannel,
     ) -> Result<(), ChannelError> {
         let channel = RawChannel::from(want);
-        let opened = self.opened(Ask::ChangeChannel { grant: granted.id, channel })?;
+        let opened = self.opened(ClientMessage::ChangeChannel { grant: granted.id, channel })?;
         granted.want = want.clone();
         granted.update(&opened);
         Ok(())
@@ -212,7 +212,8 @@ impl Broker {
     /// # Errors
     /// If the broker does not know the channel or its token, or there is no answer.
     pub fn resume_channel(&mut self, granted: &mut GrantedChannel) -> Result<(), ChannelError> {
-        let opened = self.opened(Ask::Resume { grant: granted.id, token: granted.token })?;
+        let opened =
+            self.opened(ClientMessage::Resume { grant: granted.id, token: granted.token })?;
         granted.update(&opened);
         Ok(())
     }
@@ -234,7 +235,7 @@ impl Broker {
         let mut all: Option<ChannelsStatus> = None;
         loop {
             let after = all.as_ref().and_then(|all| all.channels.last()).map(|last| last.grant);
-            let mut page = match self.ask(Ask::Channels { after })? {
+            let mut page = match self.ask(ClientMessage::Channels { after })? {
                 Answer::Channels(page) => page,
                 other => return Err(super::unexpected(other)),
             };
@@ -255,7 +256,7 @@ impl Broker {
         }
     }
 
-    fn opened(&mut self, ask: Ask) -> Result<Opened, ChannelError> {
+    fn opened(&mut self, ask: ClientMessage) -> Result<Opened, ChannelError> {
         match self.ask(ask)? {
             Answer::Opened(opened) => Ok(opened),
             Answer::ChannelRefused(refused) => Err(refused.into()),

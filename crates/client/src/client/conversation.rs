@@ -9,14 +9,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Broker, ClientError};
 use crate::grant::GrantId;
-use crate::wire::{Answer, Ask, Envelope, Event, Received, Said, parse_said, to_bytes};
+use crate::wire::{
+    Answer, BrokerMessage, ClientMessage, Envelope, Event, Received, parse_said, to_bytes,
+};
 
 /// Events that wait to be fetched; the oldest beyond that are dropped.
 const MAX_EVENTS: usize = 1_024;
 
 impl Broker {
     /// Sends a request and waits for its answer.
-    pub(super) fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
+    pub(super) fn ask(&mut self, ask: ClientMessage) -> Result<Answer, ClientError> {
         let id = self.next;
         // The broker uses 0 for messages that it could not read.
         self.next = self.next.checked_add(1).unwrap_or(1);
@@ -32,14 +34,14 @@ impl Broker {
         let asked = Clock::now();
         loop {
             match self.receive()? {
-                Some(Said::Event { grant, event }) => self.keep(grant, event),
-                Some(Said::Answer { id: of, answer }) if of == id || of == 0 => {
+                Some(BrokerMessage::Event { grant, event }) => self.keep(grant, event),
+                Some(BrokerMessage::Answer { id: of, answer }) if of == id || of == 0 => {
                     return match answer {
                         Answer::Error { problem } => Err(ClientError::Broker(problem)),
                         answer => Ok(answer),
                     };
                 }
-                Some(Said::Answer { .. }) => {}
+                Some(BrokerMessage::Answer { .. }) => {}
                 None => {
                     let waited = asked.elapsed();
                     let Some(left) = self.patience.checked_sub(waited) else {
@@ -53,14 +55,14 @@ impl Broker {
 
     fn last_words(&mut self) -> ClientError {
         while let Ok(Some(said)) = self.receive() {
-            if let Said::Answer { answer: Answer::Error { problem }, .. } = said {
+            if let BrokerMessage::Answer { answer: Answer::Error { problem }, .. } = said {
                 return ClientError::Broker(problem);
             }
         }
         ClientError::Closed
     }
 
-    pub(super) fn receive(&mut self) -> Result<Option<Said>, ClientError> {
+    pub(super) fn receive(&mut self) -> Result<Option<BrokerMessage>, ClientError> {
         // A client's socket blocks, and receiving open files has no flag against that here.
         match self.socket.peek(&mut self.buffer)? {
             Received::Nothing => return Ok(None),

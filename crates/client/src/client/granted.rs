@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{Broker, ClientError, RequestError};
 use crate::grant::{GrantId, Token};
-use crate::want::{Want, What};
+use crate::want::{Guarantee, Want};
 
 /// The reason why a grant was not released.
 #[derive(Debug, Error)]
@@ -75,7 +75,7 @@ impl Granted {
     ///
     /// # Errors
     /// As [`Broker::request`].
-    pub fn change(&mut self, broker: &mut Broker, what: What) -> Result<(), RequestError> {
+    pub fn change(&mut self, broker: &mut Broker, what: Guarantee) -> Result<(), RequestError> {
         let want = Want { thread: self.want.thread, what };
         self.cpu = broker.change(self.id, &want)?;
         self.want = want;
@@ -89,7 +89,7 @@ impl Granted {
     /// If another thread than the holder releases a reservation, the kernel does not let the thread
     /// leave, or there is no answer.
     pub fn release(self, broker: &mut Broker) -> Result<(), ReleaseError> {
-        if !matches!(self.want.what, What::Reservation(_)) {
+        if !matches!(self.want.what, Guarantee::Reservation(_)) {
             return Ok(broker.release(self.id)?);
         }
         let (holder, this) = (self.want.thread, thread::current());

@@ -54,9 +54,10 @@ pub use spawn::{SpawnError, Spawned, spawn_reserved};
 
 use crate::SOCKET;
 use crate::grant::GrantId;
-use crate::want::{RawWant, Want, What};
+use crate::want::{Guarantee, RawWant, Want};
 use crate::wire::{
-    Answer, Ask, Event, MAX_MESSAGE, Offered, Refused, Said, Socket, Status, VERSION,
+    Answer, BrokerMessage, ClientMessage, Event, MAX_MESSAGE, Offered, Refused, Socket, Status,
+    VERSION,
 };
 
 /// The time to wait for an answer unless [`Broker::set_patience`] changes it.
@@ -65,17 +66,17 @@ const PATIENCE: Time = Time::from_secs(10);
 impl Want {
     /// Returns a request for a reservation for the calling thread.
     pub fn reservation(reservation: Reservation) -> Self {
-        Self { thread: thread::current(), what: What::Reservation(reservation) }
+        Self { thread: thread::current(), what: Guarantee::Reservation(reservation) }
     }
 
     /// Returns a request for upcalls that the calling thread will run.
     pub fn upcalls(upcalls: Vec<Upcall>) -> Self {
-        Self { thread: thread::current(), what: What::Upcalls(upcalls) }
+        Self { thread: thread::current(), what: Guarantee::Upcalls(upcalls) }
     }
 
     /// Returns a request for the lowest real-time priority for the calling thread.
     pub fn priority(share_ppm: u32) -> Self {
-        Self { thread: thread::current(), what: What::Priority { share_ppm } }
+        Self { thread: thread::current(), what: Guarantee::Priority { share_ppm } }
     }
 }
 
@@ -133,7 +134,7 @@ impl Broker {
             rttime_us: None,
             patience,
         };
-        match broker.ask(Ask::Hello { version: VERSION })? {
+        match broker.ask(ClientMessage::Hello { version: VERSION })? {
             Answer::Welcome { level_order, rttime_us, .. } => {
                 (broker.level_order, broker.rttime_us) = (level_order, rttime_us);
                 Ok(broker)
@@ -159,7 +160,7 @@ impl Broker {
     /// # Errors
     /// If the broker is gone or does not answer in time.
     pub fn ping(&mut self) -> Result<(), ClientError> {
-        match self.ask(Ask::Ping)? {
+        match self.ask(ClientMessage::Ping)? {
             Answer::Pong => Ok(()),
             other => Err(unexpected(other)),
         }
@@ -175,7 +176,7 @@ impl Broker {
     /// admitted; [`RequestError::Client`] if there is no answer, or the limit cannot be set.
     pub fn request(&mut self, want: &Want) -> Result<Granted, RequestError> {
         self.prepare(&want.what)?;
-        match self.ask(Ask::Request { want: want.into() })? {
+        match self.ask(ClientMessage::Request { want: want.into() })? {
             Answer::Granted { grant, token, cpu } => {
                 Ok(Granted::new(grant, token, cpu, want.clone()))
             }
@@ -205,7 +206,7 @@ impl Broker {
     /// # Errors
     /// If the broker does not know the grant or its token, or there is no answer.
     pub fn resume(&mut self, granted: &mut Granted) -> Result<(), RequestError> {
-        let ask = Ask::Resume { grant: granted.id(), token: granted.token() };
+        let ask = ClientMessage::Resume { grant: granted.id(), token: granted.token() };
         match self.ask(ask)? {
             Answer::Granted { cpu, .. } => {
                 granted.set_cpu(cpu);
@@ -224,7 +225,7 @@ impl Broker {
         let mut all: Option<Status> = None;
         loop {
             let after = all.as_ref().and_then(|status| status.grants.last()).map(|last| last.grant);
-            let mut page = match self.ask(Ask::Status { after })? {
+            let mut page = match self.ask(ClientMessage::Status { after })? {
                 Answer::Status(page) => page,
                 other => return Err(unexpected(other)),
             };
@@ -256,9 +257,9 @@ impl Broker {
     ) -> Result<(), ClientError> {
         let outcome = loop {
             match self.receive() {
-                Ok(Some(Said::Event { grant, event })) => self.keep(grant, event),
+                Ok(Some(BrokerMessage::Event { grant, event })) => self.keep(grant, event),
                 // The answer to a request whose wait was given up.
-                Ok(Some(Said::Answer { .. })) => {}
+                Ok(Some(BrokerMessage::Answer { .. })) => {}
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -273,7 +274,7 @@ impl Broker {
         grant: GrantId,
         want: &Want,
     ) -> Result<Option<u32>, RequestError> {
-        let ask = Ask::Change { grant, want: RawWant::from(want) };
+        let ask = ClientMessage::Change { grant, want: RawWant::from(want) };
         match self.ask(ask)? {
             Answer::Granted { cpu, .. } => Ok(cpu),
             Answer::Refused(refused) => Err(refused.into()),
@@ -282,15 +283,17 @@ impl Broker {
     }
 
     pub(crate) fn release(&mut self, grant: GrantId) -> Result<(), ClientError> {
-        match self.ask(Ask::Release { grant })? {
+        match self.ask(ClientMessage::Release { grant })? {
             Answer::Released => Ok(()),
             other => Err(unexpected(other)),
         }
     }
 
     /// Lowers this process's limit on running time, without which the broker gives no SCHED_FIFO.
-    fn prepare(&self, what: &What) -> Result<(), ClientError> {
-        let (Some(most), What::Upcalls(_) | What::Priority { .. }) = (self.rttime_us, what) else {
+    fn prepare(&self, what: &Guarantee) -> Result<(), ClientError> {
+        let (Some(most), Guarantee::Upcalls(_) | Guarantee::Priority { .. }) =
+            (self.rttime_us, what)
+        else {
             return Ok(());
         };
         let has = getrlimit(Resource::Rttime);

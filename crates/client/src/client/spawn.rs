@@ -13,7 +13,7 @@ use punctual_model::{Duration, Reservation};
 use thiserror::Error;
 
 use super::{Broker, ClientError, Granted, PATIENCE, RequestError, no_broker};
-use crate::want::{Want, What};
+use crate::want::{Guarantee, Want};
 use crate::wire::{KERNEL, Socket};
 
 /// The pause before the kernel is tried again: a user may make twenty requests a second.
@@ -106,7 +106,7 @@ fn ask(
         return Ok(None);
     };
     let mut broker = Broker::on(socket, PATIENCE)?;
-    let want = Want { thread, what: What::Reservation(reservation) };
+    let want = Want { thread, what: Guarantee::Reservation(reservation) };
     let until = clock::now() + LINGER;
     let granted = loop {
         match broker.request(&want) {

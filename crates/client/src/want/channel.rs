@@ -62,7 +62,7 @@ impl WantedChannel {
             delay_bound,
             address,
             framing: Framing::Datagram,
-            too_early: TooEarly::Waits,
+            too_early: TooEarly::Wait,
             policing: Policing::Gcra,
             number: 0,
             slots: slots_for(arrivals),

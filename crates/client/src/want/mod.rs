@@ -63,12 +63,12 @@ pub struct Want {
     /// The thread that is to run all the upcalls, hold the reservation, or get the priority.
     pub thread: Tid,
     /// The guarantee for that thread.
-    pub what: What,
+    pub what: Guarantee,
 }
 
 /// The guarantee that a thread asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Guarantee {
     /// Upcalls that one thread runs (`punctual_runtime::Upcalls`): from 1 to [`MAX_UPCALLS`].
     Upcalls(Vec<Upcall>),
     /// A budget in every period.
@@ -81,7 +81,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl Guarantee {
     /// Returns the kind of guarantee.
     pub fn kind(&self) -> Kind {
         match self {
@@ -119,7 +119,7 @@ impl What {
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Upcalls(upcalls) => {

@@ -7,20 +7,20 @@ use punctual_model::{Duration, Reservation, ReservationError, Service, Upcall, U
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{LEAST_PRIORITY_SHARE, LONGEST, MAX_NAME, MAX_UPCALLS, Want, What};
+use super::{Guarantee, LEAST_PRIORITY_SHARE, LONGEST, MAX_NAME, MAX_UPCALLS, Want};
 
 /// A request as it stands in a message, with any numbers. All times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RawWant {
-    /// See [`What::Upcalls`].
+    /// See [`Guarantee::Upcalls`].
     Upcalls {
         /// Kernel id of the thread that runs them.
         thread: i32,
         /// The upcalls.
         upcalls: Vec<RawUpcall>,
     },
-    /// See [`What::Reservation`].
+    /// See [`Guarantee::Reservation`].
     Reservation {
         /// Kernel id of the thread that holds it.
         thread: i32,
@@ -29,7 +29,7 @@ pub enum RawWant {
         /// The period.
         period_ns: u64,
     },
-    /// See [`What::Priority`].
+    /// See [`Guarantee::Priority`].
     Priority {
         /// Kernel id of the thread that gets it.
         thread: i32,
@@ -101,7 +101,7 @@ impl TryFrom<RawWant> for Want {
                     return Err(malformed("upcalls", problem));
                 }
                 let valid = upcalls.into_iter().enumerate().map(|(at, raw)| upcall(at, raw));
-                (thread, What::Upcalls(valid.collect::<Result<_, _>>()?))
+                (thread, Guarantee::Upcalls(valid.collect::<Result<_, _>>()?))
             }
             RawWant::Reservation { thread, budget_ns, period_ns } => {
                 let (budget, period) =
@@ -111,7 +111,7 @@ impl TryFrom<RawWant> for Want {
                 }
                 let reservation = Reservation::new(budget, period)
                     .map_err(|why: ReservationError| malformed("reservation", why))?;
-                (thread, What::Reservation(reservation))
+                (thread, Guarantee::Reservation(reservation))
             }
             RawWant::Priority { thread, share_ppm } => {
                 if !(LEAST_PRIORITY_SHARE..=1_000_000).contains(&share_ppm) {
@@ -119,7 +119,7 @@ impl TryFrom<RawWant> for Want {
                         format!("{share_ppm}; it is from {LEAST_PRIORITY_SHARE} to 1000000");
                     return Err(malformed("share_ppm", problem));
                 }
-                (thread, What::Priority { share_ppm })
+                (thread, Guarantee::Priority { share_ppm })
             }
         };
         let none =
@@ -159,15 +159,15 @@ impl From<&Want> for RawWant {
     fn from(want: &Want) -> Self {
         let thread = want.thread.as_raw();
         match &want.what {
-            What::Upcalls(upcalls) => {
+            Guarantee::Upcalls(upcalls) => {
                 Self::Upcalls { thread, upcalls: upcalls.iter().map(RawUpcall::from).collect() }
             }
-            What::Reservation(reservation) => Self::Reservation {
+            Guarantee::Reservation(reservation) => Self::Reservation {
                 thread,
                 budget_ns: reservation.budget().as_nanos(),
                 period_ns: reservation.period().as_nanos(),
             },
-            What::Priority { share_ppm } => Self::Priority { thread, share_ppm: *share_ppm },
+            Guarantee::Priority { share_ppm } => Self::Priority { thread, share_ppm: *share_ppm },
         }
     }
 }

@@ -14,13 +14,13 @@ pub struct Envelope {
     /// The id that comes back with the answer.
     pub id: u32,
     /// The request.
-    pub ask: Ask,
+    pub ask: ClientMessage,
 }
 
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ask {
+pub enum ClientMessage {
     /// Opens the conversation: the first message of a connection.
     Hello {
         /// [`super::VERSION`].
@@ -97,8 +97,8 @@ pub enum Ask {
 /// The broker's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
-    /// The answer to an [`Ask`].
+pub enum BrokerMessage {
+    /// The answer to an [`ClientMessage`].
     Answer {
         /// The envelope's id; 0 if it could not be read.
         id: u32,
@@ -118,7 +118,7 @@ pub enum Said {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The answer to [`Ask::Hello`].
+    /// The answer to [`ClientMessage::Hello`].
     Welcome {
         /// The protocol version from here on.
         version: u32,
@@ -131,7 +131,7 @@ pub enum Answer {
         /// SCHED_FIFO.
         rttime_us: Option<u64>,
     },
-    /// The answer to [`Ask::Ping`].
+    /// The answer to [`ClientMessage::Ping`].
     Pong,
     /// The grant is admitted, written to the ledger, and in force.
     Granted {
@@ -144,7 +144,7 @@ pub enum Answer {
     },
     /// A channel was admitted, changed or resumed.
     Opened(Opened),
-    /// The answer to [`Ask::AttachChannel`]: a queue, whose four descriptors come with this
+    /// The answer to [`ClientMessage::AttachChannel`]: a queue, whose four descriptors come with this
     /// message, in the order of `punctual_channel::rings::Passed`: frames, page, bell, doorbell.
     Queue {
         /// Messages that it holds.
@@ -154,7 +154,7 @@ pub enum Answer {
         /// The number of its first message, as requested.
         first: u64,
     },
-    /// The refusal of [`Ask::AttachChannel`] for now: this user has this many bytes of queues,
+    /// The refusal of [`ClientMessage::AttachChannel`] for now: this user has this many bytes of queues,
     /// including those of closed channels, and another queue would exceed the quota. The channel
     /// stays, and can be attached when the user has unmapped some queues and closed their
     /// descriptors.
@@ -162,19 +162,19 @@ pub enum Answer {
         /// The bytes of all queues of which this user still holds anything.
         bytes: u64,
     },
-    /// The answer to [`Ask::MappedChannel`] while the queue is not sealed yet.
+    /// The answer to [`ClientMessage::MappedChannel`] while the queue is not sealed yet.
     Sealing,
     /// Its queue is attached: it carries messages.
     Attached,
     /// A channel was not admitted.
     ChannelRefused(RefusedChannel),
-    /// The answer to [`Ask::Channels`].
+    /// The answer to [`ClientMessage::Channels`].
     Channels(ChannelsStatus),
     /// The request was not admitted.
     Refused(Refused),
     /// The grant is over.
     Released,
-    /// The answer to [`Ask::Status`].
+    /// The answer to [`ClientMessage::Status`].
     Status(Status),
     /// The request could not be understood or carried out.
     Error {

@@ -7,7 +7,7 @@
 //! through it. Unknown fields from a client are refused; those from the broker are skipped, so that
 //! a client outlives an update of the broker.
 //!
-//! A client speaks first, `{"id":1,"ask":{"hello":{"version":1}}}`; every [`Ask`] has one
+//! A client speaks first, `{"id":1,"ask":{"hello":{"version":1}}}`; every [`ClientMessage`] has one
 //! [`Answer`] with the same `id`. [`Event`]s come in between, unasked.
 
 mod channels;
@@ -18,7 +18,7 @@ mod status;
 pub use channels::{
     ChannelStatus, ChannelTotals, ChannelsStatus, Counts, OfferedChannel, Opened, RefusedChannel,
 };
-pub use message::{Answer, Ask, Envelope, Event, Offered, Refused, Said};
+pub use message::{Answer, BrokerMessage, ClientMessage, Envelope, Event, Offered, Refused};
 pub use socket::{Listener, Name, ReceiveError, Received, Socket};
 pub use status::{GrantStatus, GuardStatus, RefusedStatus, Status, Totals};
 
@@ -37,7 +37,7 @@ pub fn parse_ask(bytes: &[u8]) -> Result<Envelope, serde_json::Error> {
 }
 
 /// Parses the broker's message.
-pub fn parse_said(bytes: &[u8]) -> Result<Said, serde_json::Error> {
+pub fn parse_said(bytes: &[u8]) -> Result<BrokerMessage, serde_json::Error> {
     serde_json::from_slice(bytes)
 }
 
@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn the_form_of_a_message_is_as_documented() {
         let hello = parse_ask(br#"{"id":1,"ask":{"hello":{"version":1}}}"#).expect("documented");
-        assert_eq!(hello, Envelope { id: 1, ask: Ask::Hello { version: VERSION } });
+        assert_eq!(hello, Envelope { id: 1, ask: ClientMessage::Hello { version: VERSION } });
         let text = br#"{"id":2,"ask":{"request":{"want":{"reservation":{"thread":7,"budget_ns":2000000,"period_ns":8000000}}}}}"#;
         let want = RawWant::Reservation { thread: 7, budget_ns: 2_000_000, period_ns: 8_000_000 };
-        let envelope = Envelope { id: 2, ask: Ask::Request { want } };
+        let envelope = Envelope { id: 2, ask: ClientMessage::Request { want } };
         assert_eq!(parse_ask(text).expect("documented"), envelope);
         assert_eq!(to_bytes(&envelope).expect("short"), text);
     }
@@ -76,7 +76,7 @@ mod tests {
     fn additions_of_a_later_broker_are_skipped() {
         let text = r#"{"event":{"grant":7,"event":{"revoked":{"why":"so","more":1}}}}"#;
         let revoked = Event::Revoked { why: "so".into() };
-        let said = |event| Said::Event { grant: Some(crate::grant::GrantId(7)), event };
+        let said = |event| BrokerMessage::Event { grant: Some(crate::grant::GrantId(7)), event };
         assert_eq!(parse_said(text.as_bytes()).expect("later"), said(revoked));
         for unknown in [r#"{"cooler":{"by":1}}"#, r#""cooler""#] {
             let text = format!(r#"{{"event":{{"grant":7,"event":{unknown}}}}}"#);

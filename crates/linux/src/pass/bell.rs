@@ -33,13 +33,13 @@ pub struct Bell {
 
 /// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum WaitOutcome {
     /// It was rung, and is silent again.
-    Ring,
+    Rung,
     /// The time came first.
-    Nothing,
+    TimedOut,
     /// The other end is closed, and all earlier rings have been heard.
-    Gone,
+    Closed,
 }
 
 impl Bell {
@@ -131,17 +131,17 @@ impl Bell {
     ///
     /// # Errors
     /// Those of poll(2).
-    pub fn wait(&self, until: Instant) -> Result<Heard, PassError> {
+    pub fn wait(&self, until: Instant) -> Result<WaitOutcome, PassError> {
         loop {
             match self.take() {
                 Ok(0) => {}
-                Ok(_) => return Ok(Heard::Ring),
-                Err(PassError::Gone) => return Ok(Heard::Gone),
+                Ok(_) => return Ok(WaitOutcome::Rung),
+                Err(PassError::Gone) => return Ok(WaitOutcome::Closed),
                 Err(error) => return Err(error),
             }
             let now = clock::now();
             if now >= until {
-                return Ok(Heard::Nothing);
+                return Ok(WaitOutcome::TimedOut);
             }
             let left = clock::timespec((until - now).as_nanos());
             // Some hosts' kernels refuse the end of time as a time-out.

@@ -8,7 +8,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-pub use bell::{Bell, Heard};
+pub use bell::{Bell, WaitOutcome};
 pub use descriptors::{MOST, receive, refuse_files, send};
 pub use doorbell::Doorbell;
 pub use error::PassError;

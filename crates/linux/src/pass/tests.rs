@@ -76,21 +76,21 @@ fn a_message_without_descriptors_differs_from_an_end() {
 fn a_ring_is_heard_before_and_after_the_wait_begins() {
     let (ours, theirs) = Bell::pair().expect("sockets");
     let soon = clock::now() + Duration::from_millis(3);
-    assert_eq!(ours.wait(soon), Ok(Heard::Nothing));
+    assert_eq!(ours.wait(soon), Ok(WaitOutcome::TimedOut));
     assert!(clock::now() >= soon);
     for _ in 0..3 {
         theirs.ring().expect("we are here");
     }
-    assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
-    assert_eq!(ours.wait(clock::now()), Ok(Heard::Nothing), "all of them were silenced");
+    assert_eq!(ours.wait(Instant::MAX), Ok(WaitOutcome::Rung));
+    assert_eq!(ours.wait(clock::now()), Ok(WaitOutcome::TimedOut), "all of them were silenced");
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| ours.wait(Instant::MAX));
         theirs.ring().expect("we are here");
-        assert_eq!(waiter.join().expect("no panic"), Ok(Heard::Ring));
+        assert_eq!(waiter.join().expect("no panic"), Ok(WaitOutcome::Rung));
     });
     theirs.ring().expect("we are here");
     ours.silence().expect("they are here");
-    assert_eq!(ours.wait(clock::now()), Ok(Heard::Nothing));
+    assert_eq!(ours.wait(clock::now()), Ok(WaitOutcome::TimedOut));
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn the_end_of_the_other_side_is_heard_after_its_last_ring() {
     let (ours, theirs) = Bell::pair().expect("sockets");
     theirs.ring().expect("we are here");
     drop(theirs);
-    assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
-    assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Gone));
+    assert_eq!(ours.wait(Instant::MAX), Ok(WaitOutcome::Rung));
+    assert_eq!(ours.wait(Instant::MAX), Ok(WaitOutcome::Closed));
     assert_eq!((ours.ring(), ours.silence()), (Err(PassError::Gone), Err(PassError::Gone)));
 }
 
@@ -114,9 +114,9 @@ fn a_peer_that_never_listens_and_changes_its_flags_makes_no_call_wait() {
         ours.ring().expect("it is there");
     }
     ours.silence().expect("it is there");
-    assert_eq!(ours.wait(clock::now()), Ok(Heard::Nothing));
+    assert_eq!(ours.wait(clock::now()), Ok(WaitOutcome::TimedOut));
     // Its many rings are silenced in few calls.
-    assert_eq!(theirs.wait(Instant::MAX), Ok(Heard::Ring));
+    assert_eq!(theirs.wait(Instant::MAX), Ok(WaitOutcome::Rung));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_descriptor_that_is_not_a_bell_is_refused() {
     let theirs = Bell::of(OwnedFd::from(theirs)).expect("one");
     theirs.ring().expect("we are here");
     assert!(ours.as_fd().as_raw_fd() >= 0);
-    assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
+    assert_eq!(ours.wait(Instant::MAX), Ok(WaitOutcome::Rung));
 }
 
 /// Returns the number of events in the set right now.

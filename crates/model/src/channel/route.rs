@@ -49,14 +49,14 @@ impl Framing {
 pub enum TooEarly {
     /// The message waits until its contract allows it.
     #[default]
-    Waits,
+    Wait,
     /// The message is discarded and counted.
-    IsLost,
+    Discard,
 }
 
 impl TooEarly {
     /// Both choices with their names in a contract.
-    pub const NAMES: [(&'static str, Self); 2] = [("wait", Self::Waits), ("lose", Self::IsLost)];
+    pub const NAMES: [(&'static str, Self); 2] = [("wait", Self::Wait), ("lose", Self::Discard)];
 }
 
 /// The direction, address and framing of one channel.

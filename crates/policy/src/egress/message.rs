@@ -33,7 +33,7 @@ pub struct Block {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// The message has more blocks.
-    MoreOfIt,
+    MorePackets,
     /// The message is complete: the next one may be offered.
     Complete {
         /// The time at which the last packet leaves, as computed for the link.

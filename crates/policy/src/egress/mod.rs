@@ -365,7 +365,7 @@ impl EgressScheduler {
             return Sent::Complete { leaves_by: self.free_at };
         }
         self.wait(now, channel, Instant::ZERO);
-        Sent::MoreOfIt
+        Sent::MorePackets
     }
 
     /// Records that no packet of the block was accepted. The block comes again, not before `until`,

@@ -45,7 +45,7 @@ impl Regulator {
         let logical = since.max(self.next);
         let early = logical.saturating_since(arrived);
         let conforming = early <= self.most_early;
-        if !conforming && too_early == TooEarly::IsLost {
+        if !conforming && too_early == TooEarly::Discard {
             let by = early.saturating_sub(self.most_early);
             return Offered::TooEarly { conforms_at: arrived.saturating_add(by) };
         }

@@ -23,7 +23,7 @@ fn terms(spacing: u64, burst: u32, delay_bound: u64) -> Terms {
             rank: Rank(0),
             delay_bound: Duration::from_nanos(delay_bound),
         },
-        too_early: TooEarly::Waits,
+        too_early: TooEarly::Wait,
     }
 }
 
@@ -59,7 +59,7 @@ fn an_early_message_waits_or_is_lost_without_a_trace() {
     let mut egress = egress(ServiceOrder::Deadline, 2);
     let waits = egress.open(terms(100, 1, 50)).expect("room");
     let loses =
-        egress.open(Terms { too_early: TooEarly::IsLost, ..terms(100, 1, 50) }).expect("room");
+        egress.open(Terms { too_early: TooEarly::Discard, ..terms(100, 1, 50) }).expect("room");
     assert_eq!(egress.open(terms(100, 1, 50)), Err(NoRoom));
     for channel in [waits, loses] {
         assert_eq!(egress.offer(ns(0), channel, ns(0), 0), Offered::WrongSize);
@@ -152,7 +152,7 @@ fn a_block_not_accepted_comes_again_and_an_unsendable_one_is_given_up() {
     };
     // One of two packets is accepted.
     assert_eq!(leaving(egress.next(ns(0))), (urgent, 0, 200));
-    assert_eq!(egress.sent_part(ns(0), 1), Sent::MoreOfIt);
+    assert_eq!(egress.sent_part(ns(0), 1), Sent::MorePackets);
     assert_eq!(egress.free_at(), ns(100));
     // None is accepted: the other channel sends before it.
     assert_eq!(leaving(egress.next(ns(100))), (urgent, 100, 200));

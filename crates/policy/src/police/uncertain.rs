@@ -67,7 +67,7 @@ impl<P: Policer> UncertainArrivals<P> {
             Verdict::NonConforming(breach) => return UncertainVerdict::Lost(breach),
         };
         let may_have_come_then = conforms_at <= seen;
-        if !may_have_come_then && too_early == TooEarly::IsLost {
+        if !may_have_come_then && too_early == TooEarly::Discard {
             return UncertainVerdict::Lost(Breach::TooEarly { conforms_at });
         }
         let charged = self.policer.police(conforms_at, bytes);

@@ -84,7 +84,7 @@ pub(super) fn explore(
         about: vec![
             format!(
                 "The sender as declared ({}), with other packet sizes S and other numbers P of \
-                 packets handed over as one. What is proven is proven of the channel server, which is what is \
+                 packets handed over as one. Sweeps is proven is proven of the channel server, which is what is \
                  admitted and what runs. Beside it stands what the study of real-time channels published for its \
                  own host, with the same costs; it is not safe.",
                 declared_choice(server.spec)

@@ -29,7 +29,7 @@ pub struct Finding {
     /// The fraction of a CPU that it used.
     pub used: f64,
     /// Its period, or the reason why it has none.
-    pub found: Result<Found, Why>,
+    pub found: Result<Found, NoPeriod>,
     /// The demand of its jobs; `None` without a period.
     pub demand: Option<Demand>,
     /// The proposal; `None` if no reservation would do.
@@ -43,7 +43,7 @@ pub struct Finding {
 
 /// The reason why a thread has no period.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
+pub enum NoPeriod {
     /// Its wake-ups are not periodic.
     Wakeups(NotPeriodic),
     /// It works without waiting for anything.
@@ -84,9 +84,9 @@ impl Finding {
             NotPeriodic::TooFew { .. }
                 if used > BUSY || (seen.samples.wakeups == 0 && used > AT_WORK) =>
             {
-                Why::NeverWaits
+                NoPeriod::NeverWaits
             }
-            why => Why::Wakeups(why),
+            why => NoPeriod::Wakeups(why),
         });
         let shortest = found.as_ref().ok().and_then(Found::shortest);
         let demand = shortest.map(|period| Demand::of(&samples, period));

@@ -139,7 +139,7 @@ impl<A: Arrivals> Arrivals for Whole<'_, A> {
 
 /// The number of times that each fault occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Struck {
+pub struct FaultCounts {
     /// Jobs that ran too long.
     pub overruns: u64,
     /// Releases that came too soon.
@@ -150,7 +150,7 @@ pub struct Struck {
     pub stolen_ns: u64,
 }
 
-impl Struck {
+impl FaultCounts {
     pub(super) fn add(&mut self, more: Self) {
         self.overruns += more.overruns;
         self.extra_releases += more.extra_releases;
@@ -167,7 +167,7 @@ pub(super) fn broken(
     tasks: usize,
     own: &mut dyn Arrivals,
     run: impl FnOnce(&mut dyn Arrivals),
-) -> Struck {
+) -> FaultCounts {
     let often = |one_in: Option<u32>| OneIn(one_in.unwrap_or(0));
     let (extra, late) = (options.extra_releases, options.late_timers);
     let mut overrun = faults::Overrun::new(
@@ -193,7 +193,7 @@ pub(super) fn broken(
     run(&mut late);
     let late_timers = late.struck();
     let extra_releases = extra.struck();
-    Struck { overruns: overrun.struck(), extra_releases, late_timers, stolen_ns: 0 }
+    FaultCounts { overruns: overrun.struck(), extra_releases, late_timers, stolen_ns: 0 }
 }
 
 /// The arrivals that become known before `until`. Later ones are cut off, so that no fault counts

@@ -16,7 +16,7 @@ use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind, Summary};
 
 use super::Watching;
-use super::arrivals::{self, Cpu, Draws, Purpose, Struck, broken, longest_quantum};
+use super::arrivals::{self, Cpu, Draws, FaultCounts, Purpose, broken, longest_quantum};
 use super::channels::Channels;
 use super::options::Options;
 use super::presence::{Presence, Present, Stay};
@@ -162,7 +162,7 @@ fn reservation(named: &NamedReservation, stay: Stay) -> Entry {
 /// The results of the entries of a CPU, in their order.
 pub(super) struct Ran {
     pub(super) summary: Summary,
-    pub(super) struck: Struck,
+    pub(super) struck: FaultCounts,
 }
 
 /// Runs the entries of `cpu`, layer by layer, each on the time that those above it leave: the
@@ -250,7 +250,7 @@ pub(super) fn run(
     left.finish();
     drop(left);
     let stolen_ns = whole.taken().as_nanos();
-    Ran { summary: sink.into_inner().summary, struck: Struck { stolen_ns, ..struck } }
+    Ran { summary: sink.into_inner().summary, struck: FaultCounts { stolen_ns, ..struck } }
 }
 
 /// The thread that receives on a CPU, and the tasks.
@@ -274,14 +274,14 @@ impl Beneath<'_, '_> {
         received: &mut Receiving,
         first: Instant,
         processor: impl Processor,
-    ) -> Struck {
+    ) -> FaultCounts {
         let mut left = received.thread(self.options, self.draws, first, processor);
         let struck = self.run_tasks(&mut left);
         received.see(&left.finish(received.end(self.options)));
         struck
     }
 
-    fn run_tasks(&mut self, processor: impl Processor) -> Struck {
+    fn run_tasks(&mut self, processor: impl Processor) -> FaultCounts {
         let Self { options, draws, tasks, until, streams, sink, .. } = *self;
         let own = arrivals::own(options, draws, tasks, longest_quantum(tasks));
         let own = Present { arrivals: own, stays: self.stays.to_vec() };

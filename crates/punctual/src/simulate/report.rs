@@ -4,7 +4,7 @@ use punctual_model::Duration;
 use punctual_trace::TaskSummary;
 use serde::Serialize;
 
-use super::arrivals::Struck;
+use super::arrivals::FaultCounts;
 use super::channels::ChannelOutcome;
 use super::cpus::{Entry, Kind, OnCpu, Ran};
 use super::options::{
@@ -71,7 +71,7 @@ pub struct Faults {
     /// The processor time that a hypervisor takes.
     pub stolen: Option<Stolen>,
     /// The number of times that each fault occurred.
-    pub struck: Struck,
+    pub struck: FaultCounts,
 }
 
 /// Stolen processor time.
@@ -129,7 +129,7 @@ impl Report {
                 late_timers: options.late_timers,
                 floods: options.flood.clone(),
                 stolen,
-                struck: Struck::default(),
+                struck: FaultCounts::default(),
             },
             tasks: Vec::new(),
             reservations: Vec::new(),

@@ -279,7 +279,7 @@ fn at_worst(contract: &Contract, flooded: &str) -> Contract {
         direction: Direction::Receive,
         address: None,
         framing: Framing::Datagram,
-        too_early: TooEarly::Waits,
+        too_early: TooEarly::Wait,
         policing: Policing::Gcra,
     });
     wide

@@ -11,7 +11,7 @@ use punctual_linux::clock;
 use punctual_model::{Contract, Duration, Instant};
 
 use super::programs::Owners;
-use super::promises::{Became, Outcome, broken};
+use super::promises::{Outcome, PromiseVerdict, broken};
 
 /// The interval between requests to the broker.
 const EVERY: Duration = Duration::from_millis(500);
@@ -121,12 +121,12 @@ impl Seen {
         let lost = of_ours(&now).saturating_sub(of_ours(&self.before));
         let is_broken = late > 0 || lost > 0 || (self.last.broken && !self.was_broken);
         let became = match jobs {
-            _ if is_broken => Became::Broken(broken(&self.last.verdict)),
+            _ if is_broken => PromiseVerdict::Broken(broken(&self.last.verdict)),
             _ if self.last.channel.delay_bound_ns.is_none() => {
-                Became::NotJudgeable("nothing was promised".to_owned())
+                PromiseVerdict::NotJudgeable("nothing was promised".to_owned())
             }
-            0 => Became::NotJudgeable("no message came".to_owned()),
-            _ => Became::Kept,
+            0 => PromiseVerdict::NotJudgeable("no message came".to_owned()),
+            _ => PromiseVerdict::Kept,
         };
         let bound = self.last.channel.delay_bound_ns.unwrap_or(u64::MAX);
         let worst = if late > 0 { now.worst_delay_ns.saturating_sub(bound) } else { 0 };
@@ -169,13 +169,13 @@ mod tests {
         };
         let old = || status("broken: 1 of 10 messages late", 10, 1, 2);
         let same = outcome(old(), status("broken: 1 of 10 messages late", 30, 1, 2));
-        assert_eq!((same.became, same.jobs, same.late), (Became::Kept, 20, 0));
+        assert_eq!((same.became, same.jobs, same.late), (PromiseVerdict::Kept, 20, 0));
         let late = outcome(old(), status("broken: 3 of 30 messages late", 30, 3, 2));
         assert_eq!((late.jobs, late.late, late.max_tardiness.as_nanos()), (20, 2, 2_000));
-        assert_eq!(late.became, Became::Broken("3 of 30 messages late".to_owned()));
+        assert_eq!(late.became, PromiseVerdict::Broken("3 of 30 messages late".to_owned()));
         let lost = outcome(old(), status("broken: 4 of 30 messages lost", 30, 1, 4));
-        assert!(matches!(lost.became, Became::Broken(_)));
+        assert!(matches!(lost.became, PromiseVerdict::Broken(_)));
         let idle = outcome(status("kept", 10, 0, 0), status("kept", 10, 0, 0));
-        assert!(matches!(idle.became, Became::NotJudgeable(_)));
+        assert!(matches!(idle.became, PromiseVerdict::NotJudgeable(_)));
     }
 }

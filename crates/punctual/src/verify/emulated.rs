@@ -25,7 +25,7 @@ use punctual_ring::spsc::Consumer;
 use punctual_runtime::level_order::GUARD;
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
-use super::promises::{Became, Outcome, broken};
+use super::promises::{Outcome, PromiseVerdict, broken};
 use super::report;
 use super::synthetic::Undriven;
 
@@ -238,9 +238,9 @@ fn outcome(account: &Account, now: Instant) -> Outcome {
     let worst = seen.worst_lateness_nanos.unwrap_or(0).max(0).cast_unsigned();
     let verdict = seen.verdict(now);
     let became = match verdict {
-        Verdict::Kept => Became::Kept,
-        Verdict::Broken(_) => Became::Broken(broken(&verdict.to_string())),
-        Verdict::NotJudgeable(_) => Became::NotJudgeable(verdict.to_string()),
+        Verdict::Kept => PromiseVerdict::Kept,
+        Verdict::Broken(_) => PromiseVerdict::Broken(broken(&verdict.to_string())),
+        Verdict::NotJudgeable(_) => PromiseVerdict::NotJudgeable(verdict.to_string()),
     };
     let (jobs, late) = (seen.sent, seen.late);
     Outcome { became, jobs, late, max_tardiness: Duration::from_nanos(worst) }

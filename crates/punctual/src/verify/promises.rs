@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::{Contract, Duration};
-use punctual_trace::check::{Judged, Verdict, Why};
+use punctual_trace::check::{Judged, Unjudgeable, Verdict};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 /// The way in which a promise was tried.
@@ -56,7 +56,7 @@ impl Evidence {
 
 /// The verdict on a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Became {
+pub enum PromiseVerdict {
     /// It was kept.
     Kept,
     /// It was broken, as the sentence says.
@@ -65,7 +65,7 @@ pub enum Became {
     NotJudgeable(String),
 }
 
-impl Became {
+impl PromiseVerdict {
     /// Returns the word for the JSON.
     pub fn name(&self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Became {
 /// The finding for a promise, or for a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    pub(super) became: Became,
+    pub(super) became: PromiseVerdict,
     pub(super) jobs: u64,
     pub(super) late: u64,
     pub(super) max_tardiness: Duration,
@@ -98,7 +98,7 @@ pub struct Promised {
     /// The name of the entry.
     pub name: String,
     /// The verdict.
-    pub became: Became,
+    pub became: PromiseVerdict,
     /// The evidence for the verdict; empty while there is none.
     pub evidence: Vec<Evidence>,
     /// The number of jobs or messages that were seen.
@@ -138,10 +138,10 @@ impl Serialize for Promised {
 /// Returns all promises of a contract, before anything runs. With `only_programs`, only the
 /// commands will run.
 pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
-    let mut admission = Promised::of("contract", "admission", Became::Kept);
+    let mut admission = Promised::of("contract", "admission", PromiseVerdict::Kept);
     admission.evidence.push(Evidence::Admission);
     let mut all = vec![admission];
-    let no = |why: &str| Became::NotJudgeable(why.to_owned());
+    let no = |why: &str| PromiseVerdict::NotJudgeable(why.to_owned());
     let held: Vec<usize> =
         contract.commands.iter().filter_map(|command| Some(command.held()?.reservation)).collect();
     for command in &contract.commands {
@@ -178,7 +178,7 @@ pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
 }
 
 impl Promised {
-    pub(super) fn of(kind: &'static str, name: &str, became: Became) -> Self {
+    pub(super) fn of(kind: &'static str, name: &str, became: PromiseVerdict) -> Self {
         Self {
             kind,
             name: name.to_owned(),
@@ -193,8 +193,8 @@ impl Promised {
 
     /// Notes that the promise, or a part of it, could not be tried.
     pub(super) fn cannot(&mut self, why: &str) {
-        if !matches!(self.became, Became::Broken(_)) {
-            self.became = Became::NotJudgeable(why.to_owned());
+        if !matches!(self.became, PromiseVerdict::Broken(_)) {
+            self.became = PromiseVerdict::NotJudgeable(why.to_owned());
         }
     }
 
@@ -204,10 +204,10 @@ impl Promised {
         let worse = match (&self.became, &found.became) {
             // This is the first finding.
             _ if self.evidence.is_empty() => true,
-            (Became::Broken(_), _) => false,
-            (_, Became::Broken(_)) => true,
-            (Became::NotJudgeable(_), _) => false,
-            (Became::Kept, _) => true,
+            (PromiseVerdict::Broken(_), _) => false,
+            (_, PromiseVerdict::Broken(_)) => true,
+            (PromiseVerdict::NotJudgeable(_), _) => false,
+            (PromiseVerdict::Kept, _) => true,
         };
         if worse {
             self.became = found.became;
@@ -224,9 +224,9 @@ impl Promised {
     /// jobs.
     pub fn why(&self) -> Option<String> {
         match &self.became {
-            Became::Kept => None,
-            Became::NotJudgeable(why) => Some(why.clone()),
-            Became::Broken(why) => Some(match self.causes.first() {
+            PromiseVerdict::Kept => None,
+            PromiseVerdict::NotJudgeable(why) => Some(why.clone()),
+            PromiseVerdict::Broken(why) => Some(match self.causes.first() {
                 Some((main, _)) => format!("{why}; the most frequent cause: {main}"),
                 None => why.clone(),
             }),
@@ -252,21 +252,22 @@ pub(super) fn of_all(judged: &[&Judged]) -> Outcome {
     let latest = judged.iter().map(|one| one.max_tardiness).max();
     let max_tardiness = latest.unwrap_or(Duration::ZERO);
     // A thread without a job or without a promise says nothing about the other threads.
-    let nothing =
-        |one: &&&Judged| matches!(one.verdict, Verdict::NotJudgeable(Why::NoJob | Why::NoPromise));
+    let nothing = |one: &&&Judged| {
+        matches!(one.verdict, Verdict::NotJudgeable(Unjudgeable::NoJob | Unjudgeable::NoPromise))
+    };
     let cannot = judged.iter().filter(|one| !nothing(one)).find_map(|one| match one.verdict {
         Verdict::NotJudgeable(why) => Some(why.to_string()),
         _ => None,
     });
     let any_kept = judged.iter().any(|one| one.verdict == Verdict::Kept);
     let became = match (late, cannot) {
-        (1.., _) => Became::Broken(format!(
+        (1.., _) => PromiseVerdict::Broken(format!(
             "{late} of {} jobs were late, the latest by {max_tardiness}",
             jobs.max(late)
         )),
-        (_, Some(why)) => Became::NotJudgeable(why),
-        (_, None) if any_kept => Became::Kept,
-        _ => Became::NotJudgeable(
+        (_, Some(why)) => PromiseVerdict::NotJudgeable(why),
+        (_, None) if any_kept => PromiseVerdict::Kept,
+        _ => PromiseVerdict::NotJudgeable(
             "no job was released: it never waited for anything, or did not run".to_owned(),
         ),
     };
@@ -287,23 +288,23 @@ mod tests {
     fn one_broken_thread_breaks_the_promise_of_its_command() {
         let kept = judged(Verdict::Kept, 5, 0);
         let broken = judged(Verdict::Broken, 4, 2);
-        let lost = judged(Verdict::NotJudgeable(Why::Lost { events: 3 }), 1, 0);
-        let nothing = judged(Verdict::NotJudgeable(Why::NoJob), 0, 0);
+        let lost = judged(Verdict::NotJudgeable(Unjudgeable::Lost { events: 3 }), 1, 0);
+        let nothing = judged(Verdict::NotJudgeable(Unjudgeable::NoJob), 0, 0);
         let became = |all: &[&Judged]| of_all(all).became;
         assert!(
-            matches!(became(&[&kept, &broken, &lost]), Became::Broken(why) if why.contains("2 of 10"))
+            matches!(became(&[&kept, &broken, &lost]), PromiseVerdict::Broken(why) if why.contains("2 of 10"))
         );
         assert!(
-            matches!(became(&[&kept, &lost]), Became::NotJudgeable(why) if why.contains("lost"))
+            matches!(became(&[&kept, &lost]), PromiseVerdict::NotJudgeable(why) if why.contains("lost"))
         );
-        assert_eq!(became(&[&kept, &nothing]), Became::Kept);
-        assert!(matches!(became(&[&nothing]), Became::NotJudgeable(_)));
+        assert_eq!(became(&[&kept, &nothing]), PromiseVerdict::Kept);
+        assert!(matches!(became(&[&nothing]), PromiseVerdict::NotJudgeable(_)));
     }
 
     #[test]
     fn a_stream_is_kept_if_its_upcall_and_its_channel_are() {
-        let (kept, broken) = (Became::Kept, Became::Broken("late".to_owned()));
-        let unknown = Became::NotJudgeable("lost".to_owned());
+        let (kept, broken) = (PromiseVerdict::Kept, PromiseVerdict::Broken("late".to_owned()));
+        let unknown = PromiseVerdict::NotJudgeable("lost".to_owned());
         for (upcall, channel, both) in [
             (&kept, &kept, &kept),
             (&kept, &broken, &broken),
@@ -312,7 +313,7 @@ mod tests {
             (&unknown, &broken, &broken),
         ] {
             let mut stream =
-                Promised::of("stream", "s", Became::NotJudgeable("not run".to_owned()));
+                Promised::of("stream", "s", PromiseVerdict::NotJudgeable("not run".to_owned()));
             for (evidence, became) in
                 [(Evidence::Synthetic, upcall), (Evidence::EmulatedLink, channel)]
             {

@@ -13,7 +13,7 @@ use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::brokered::Brokered;
 use super::programs::Owners;
-use super::promises::{Became, Evidence, Outcome, Promised, of_all};
+use super::promises::{Evidence, Outcome, PromiseVerdict, Promised, of_all};
 use super::synthetic::Undriven;
 
 /// A channel of the emulated link: its name, its number in the session, and its outcome.
@@ -68,7 +68,8 @@ impl Report {
 
     /// Makes the report of a contract that is refused. Nothing ran.
     pub(super) fn refused(contract: &Path, why: &str) -> Self {
-        let mut refused = Promised::of("contract", "admission", Became::Broken(why.to_owned()));
+        let mut refused =
+            Promised::of("contract", "admission", PromiseVerdict::Broken(why.to_owned()));
         refused.evidence.push(Evidence::Admission);
         Self::new(contract, vec![refused])
     }
@@ -157,7 +158,7 @@ impl Report {
 
     /// Returns whether at least one promise was broken.
     pub fn is_broken(&self) -> bool {
-        self.promises.iter().any(|one| matches!(one.became, Became::Broken(_)))
+        self.promises.iter().any(|one| matches!(one.became, PromiseVerdict::Broken(_)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Counts the time constraints that a subject requested.
 
 use punctual_model::{Duration, Service};
-use punctual_trace::constraint::{Answer, Asked};
+use punctual_trace::constraint::{Answer, ConstraintRequest};
 
 /// The requests of a subject and their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    pub(crate) fn asked(&mut self, asked: &Asked) {
+    pub(crate) fn asked(&mut self, asked: &ConstraintRequest) {
         match asked.answer {
             Answer::Granted => self.granted += 1,
             Answer::Refused { .. } => self.refused += 1,

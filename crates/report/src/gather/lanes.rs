@@ -97,7 +97,7 @@ impl Drawn {
                         ended.for_each(|job| over(&job, &mut lanes, &mut seen));
                     }
                 }
-                Item::Block(Block::Asked(mut asked)) => {
+                Item::Block(Block::ConstraintRequest(mut asked)) => {
                     if let Some(place) = survey.subjects.find(asked.job.task) {
                         asked.job.task = place;
                         checker.asked(&asked);

@@ -109,7 +109,7 @@ impl Survey {
                 }
                 self.late(checker);
             }
-            Block::Asked(mut asked) => {
+            Block::ConstraintRequest(mut asked) => {
                 self.seen(asked.at);
                 let Some(place) = self.subjects.place(asked.job.task) else {
                     self.losses.unlisted_events += 1;

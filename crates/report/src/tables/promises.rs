@@ -2,7 +2,7 @@
 
 use punctual_model::Service;
 use punctual_sweep::sheet::{Sheet, Value};
-use punctual_trace::check::{Verdict, Why};
+use punctual_trace::check::{Unjudgeable, Verdict};
 
 use super::{count, name, places, time};
 use crate::gather::{Survey, counted};
@@ -31,7 +31,7 @@ pub(crate) fn tally(survey: &Survey) -> Tally {
 fn verdict(survey: &Survey, subject: u32) -> String {
     match survey.judged[subject as usize].verdict {
         // The events lost to damage are not known by number.
-        Verdict::NotJudgeable(Why::Lost { .. }) => {
+        Verdict::NotJudgeable(Unjudgeable::Lost { .. }) => {
             let losses = &survey.losses;
             let lost = losses.events.saturating_add(losses.missing_events);
             let missing = match (lost, losses.damages + losses.missing_blocks) {

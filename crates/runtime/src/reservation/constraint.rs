@@ -13,7 +13,7 @@ use punctual_analysis::supply::TimeConstraint;
 use punctual_linux::process;
 use punctual_linux::{clock, sched, thread};
 use punctual_model::{Instant, JobId, Service};
-use punctual_trace::constraint::{Answer, Asked};
+use punctual_trace::constraint::{Answer, ConstraintRequest};
 
 use super::error::{Refused, StartError};
 use super::held::LETTING_GO;
@@ -99,7 +99,7 @@ impl Constraint {
         let Refused::NoRoom { refusal, .. } = refused else { return };
         let TimeConstraint { start, estimate, deadline } = asked;
         let answer = Answer::Refused { largest_estimate: refusal.largest_estimate };
-        let asked = Asked { at: clock::now(), job, start, estimate, deadline, answer };
+        let asked = ConstraintRequest { at: clock::now(), job, start, estimate, deadline, answer };
         reservations.requests().record(thread::current(), asked);
     }
 

@@ -13,7 +13,7 @@ use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
 use punctual_model::{Instant, Reservation, Service};
-use punctual_policy::table_dispatcher::{Pending, TableDispatcher, Who};
+use punctual_policy::table_dispatcher::{Holder, Pending, TableDispatcher};
 use punctual_policy::timetable::Turns;
 use punctual_ring::spsc::Producer;
 use punctual_trace::constraint::Given;
@@ -66,7 +66,7 @@ pub(super) struct Dispatcher {
     /// One for each table in `table_dispatcher`.
     tables: Vec<Ticket>,
     /// The one that has the CPU.
-    current: Who,
+    current: Holder,
     /// The last value of [`Guard::acted`].
     acted: u32,
     buffer: Box<[u8]>,
@@ -107,7 +107,7 @@ impl Dispatcher {
             owners: Vec::with_capacity(MOST),
             once: Vec::with_capacity(MOST),
             tables: Vec::with_capacity(TableDispatcher::MOST_NEXT + 1),
-            current: Who::Nobody,
+            current: Holder::Free,
             // Filled with ones so that its pages exist: pages of zeroes are only allocated at the
             // first touch.
             buffer: vec![1; 1 << 16].into_boxed_slice(),
@@ -122,7 +122,7 @@ impl Dispatcher {
             let seen = self.bell.rings();
             while let Some((ticket, message)) = self.inbox.take() {
                 if self.take(ticket, message) {
-                    self.switch_to(Who::Nobody);
+                    self.switch_to(Holder::Free);
                     self.guard.due(self.cpu, Instant::MAX);
                     return;
                 }
@@ -158,7 +158,7 @@ impl Dispatcher {
     /// Freezes and raises the hard owners once more, after this dispatcher or that of another CPU
     /// was stopped and the guard has released all owners.
     fn take_back(&mut self) {
-        self.switch_to(Who::Nobody);
+        self.switch_to(Holder::Free);
         for known in &self.owners {
             known.owner.join(&mut self.buffer);
         }
@@ -179,8 +179,8 @@ impl Dispatcher {
                 }
             }
             Message::Leave { name } => {
-                if self.current == Who::Owner(name) {
-                    self.switch_to(Who::Nobody);
+                if self.current == Holder::Owner(name) {
+                    self.switch_to(Holder::Free);
                 }
                 if let Some(at) = self.owners.iter().position(|known| known.name == name) {
                     let known = self.owners.swap_remove(at);
@@ -214,8 +214,8 @@ impl Dispatcher {
                 if let Some(given) = known.and_then(|known| known.given.as_mut()) {
                     given.done(at, &mut self.events);
                 }
-                if self.current == Who::Once(name) {
-                    self.switch_to(Who::Nobody);
+                if self.current == Holder::Constraint(name) {
+                    self.switch_to(Holder::Free);
                 }
                 if let Some(at) = self.once.iter().position(|known| known.name == name) {
                     let known = self.once.swap_remove(at);
@@ -241,7 +241,7 @@ impl Dispatcher {
         self.inbox.give_back(ticket, Some(Message::Join { name, owner, slots: None }));
     }
 
-    fn switch_to(&mut self, who: Who) {
+    fn switch_to(&mut self, who: Holder) {
         if who == self.current {
             return;
         }
@@ -259,14 +259,14 @@ impl Dispatcher {
 
     /// Reports that a slot begins or ends. An owner's slot begins when the owner has been started,
     /// and ends before it is stopped.
-    fn tell(&mut self, who: Who, begins: bool) {
+    fn tell(&mut self, who: Holder, begins: bool) {
         if self.events.0.is_none() {
             return;
         }
         let (among, name) = match who {
-            Who::Nobody => return,
-            Who::Owner(name) => (&mut self.owners, name),
-            Who::Once(name) => (&mut self.once, name),
+            Holder::Free => return,
+            Holder::Owner(name) => (&mut self.owners, name),
+            Holder::Constraint(name) => (&mut self.once, name),
         };
         let Some(known) = among.iter_mut().find(|known| known.name == name) else { return };
         let (now, to) = (clock::now(), &mut self.events);
@@ -280,11 +280,11 @@ impl Dispatcher {
     }
 }
 
-fn find<'a>(owners: &'a [Known], once: &'a [Known], who: Who) -> Option<&'a Owner> {
+fn find<'a>(owners: &'a [Known], once: &'a [Known], who: Holder) -> Option<&'a Owner> {
     let (among, name) = match who {
-        Who::Nobody => return None,
-        Who::Owner(name) => (owners, name),
-        Who::Once(name) => (once, name),
+        Holder::Free => return None,
+        Holder::Owner(name) => (owners, name),
+        Holder::Constraint(name) => (once, name),
     };
     among.iter().find(|known| known.name == name).map(|known| &*known.owner)
 }

@@ -19,7 +19,7 @@ use punctual_policy::table_dispatcher::Pending;
 use punctual_policy::timetable::Turns;
 use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;
-use punctual_trace::constraint::{Answer, Asked, Given};
+use punctual_trace::constraint::{Answer, ConstraintRequest, Given};
 use punctual_trace::slots::Slots;
 
 use super::dispatcher::{Dispatcher, MOST, Message};
@@ -265,7 +265,8 @@ impl Lane {
         let pending = Pending { name, start, deadline, left: estimate };
         self.once.push(Standing { name, asked, left: Arc::clone(&left) });
         let answer = Answer::Granted;
-        let request = Asked { at: clock::now(), job, start, estimate, deadline, answer };
+        let request =
+            ConstraintRequest { at: clock::now(), job, start, estimate, deadline, answer };
         // Recorded before anything happens to it.
         self.requests.record(thread::current(), request);
         let given = self.requests.is_on().then(|| Given::new(request));

@@ -44,7 +44,7 @@ pub use error::{Refused, StartError};
 pub use held::Held;
 pub use kernel_offer::KernelOffer;
 pub use owner::{DISPATCHER, IN_SLOT};
-pub use requests::Told;
+pub use requests::Drained;
 pub use reservations::{Reservations, Subject};
 pub use room::Room;
 pub use settings::{Measured, Settings};

@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use punctual_linux::thread::Tid;
 use punctual_model::JobId;
 use punctual_trace::Event;
-use punctual_trace::constraint::Asked;
+use punctual_trace::constraint::ConstraintRequest;
 
 use super::owner::next_number;
 
 /// An item that [`Reservations::drain_all`](super::Reservations::drain_all) takes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Drained {
     /// Something happened to a job: a period of a reservation, or a time constraint.
     Event(Event),
     /// A thread of this process requested a time constraint. It comes before the events of its job.
-    Asked {
+    ConstraintRequest {
         /// The thread.
         thread: Tid,
         /// The request and its answer.
-        asked: Asked,
+        asked: ConstraintRequest,
     },
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Log(Arc<Mutex<Inner>>);
 #[derive(Debug)]
 struct Inner {
     room: usize,
-    all: VecDeque<(Tid, Asked)>,
+    all: VecDeque<(Tid, ConstraintRequest)>,
     lost: u64,
 }
 
@@ -50,7 +50,7 @@ impl Log {
         self.inner().room > 0
     }
 
-    pub(super) fn record(&self, thread: Tid, asked: Asked) {
+    pub(super) fn record(&self, thread: Tid, asked: ConstraintRequest) {
         let mut inner = self.inner();
         if inner.all.len() < inner.room {
             inner.all.push_back((thread, asked));
@@ -59,7 +59,7 @@ impl Log {
         }
     }
 
-    pub(super) fn take(&self) -> VecDeque<(Tid, Asked)> {
+    pub(super) fn take(&self) -> VecDeque<(Tid, ConstraintRequest)> {
         std::mem::take(&mut self.inner().all)
     }
 

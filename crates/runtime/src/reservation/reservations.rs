@@ -19,7 +19,7 @@ use super::error::{Refused, StartError};
 use super::held::Held;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, IN_SLOT};
-use super::requests::{Log, Told};
+use super::requests::{Drained, Log};
 use super::room::Room;
 use super::settings::Settings;
 
@@ -312,8 +312,8 @@ impl Reservations {
     /// ```
     pub fn drain(&self, mut take: impl FnMut(Event)) {
         self.drain_all(|told| match told {
-            Told::Event(event) => take(event),
-            Told::Asked { .. } => {}
+            Drained::Event(event) => take(event),
+            Drained::ConstraintRequest { .. } => {}
         });
     }
 
@@ -332,16 +332,16 @@ impl Reservations {
     /// });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drain_all(&self, mut take: impl FnMut(Told)) {
+    pub fn drain_all(&self, mut take: impl FnMut(Drained)) {
         let mut events = Vec::new();
         for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             locked(lane).drain(&mut |event| events.push(event));
         }
         // Taken after the events, so that the requests for their jobs are among them.
         for (thread, asked) in self.requests.take() {
-            take(Told::Asked { thread, asked });
+            take(Drained::ConstraintRequest { thread, asked });
         }
-        events.into_iter().map(Told::Event).for_each(take);
+        events.into_iter().map(Drained::Event).for_each(take);
     }
 
     /// Returns the number of events, and of requests for time constraints, dropped so far because

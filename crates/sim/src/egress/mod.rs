@@ -187,7 +187,7 @@ where
             let spacing = Duration::from_nanos(1);
             let arrivals = LinearBounded::fixed(backlog.bytes.max(1), spacing, 1);
             let arrivals = arrivals.expect("a size and a spacing that are not zero");
-            let (promise, too_early) = (Promise::BestEffort, TooEarly::Waits);
+            let (promise, too_early) = (Promise::BestEffort, TooEarly::Wait);
             let _in_order = self.scheduler.open(Terms { arrivals, promise, too_early });
         }
     }

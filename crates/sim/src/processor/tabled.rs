@@ -1,7 +1,7 @@
 //! Simulates a processor on which a timetable is followed.
 
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::table_dispatcher::{Full, Step, TableDispatcher, Who};
+use punctual_policy::table_dispatcher::{Full, Holder, Step, TableDispatcher};
 use punctual_policy::timetable::Turns;
 
 use super::{Processor, Stretch};
@@ -66,10 +66,10 @@ impl<P: Processor> Processor for Tabled<P> {
         }
         let useful = self.since.saturating_add(self.allowance).min(self.step.until);
         let (here, until) = match (self.part, self.step.who) {
-            (Part::Slots(own), Who::Owner(owner)) if own == owner => {
+            (Part::Slots(own), Holder::Owner(owner)) if own == owner => {
                 (now >= useful, if now < useful { useful } else { self.step.until })
             }
-            (Part::Free, Who::Nobody) => (true, self.step.until),
+            (Part::Free, Holder::Free) => (true, self.step.until),
             _ => (false, self.step.until),
         };
         self.away = !here;

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::kernel::{Class, Comm, Interrupt, Left, Record, Seen, What};
+use crate::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Record, Seen};
 
 const ME: Seen =
     Seen { tid: 10, comm: Comm(*b"me\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::RealTime(50) };
@@ -27,21 +27,21 @@ fn long(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-fn at(micros: u64, what: What) -> Record {
+fn at(micros: u64, what: KernelEvent) -> Record {
     Record { at: us(micros), cpu: 1, what }
 }
 
 fn switch(micros: u64, prev: Seen, left: Left, exec: [u64; 2], next: Seen) -> Record {
     let [prev_exec_ns, next_exec_ns] = exec.map(|us| us * 1000);
-    at(micros, What::Switch { prev, left, prev_exec_ns, next, next_exec_ns })
+    at(micros, KernelEvent::Switch { prev, left, prev_exec_ns, next, next_exec_ns })
 }
 
 fn waking(micros: u64, waker: Option<Seen>) -> Record {
-    at(micros, What::Waking { tid: ME.tid, waker })
+    at(micros, KernelEvent::Waking { tid: ME.tid, waker })
 }
 
 fn hard(micros: u64, enter: bool) -> Record {
-    at(micros, What::HardIrq { vector: Interrupt::LocalTimer, enter })
+    at(micros, KernelEvent::HardIrq { vector: Interrupt::LocalTimer, enter })
 }
 
 /// Makes a job that is released at 1000 µs, with a relative deadline of 500 µs and a declared work
@@ -126,7 +126,7 @@ fn a_timer_that_came_late_is_told_from_a_wait_in_the_middle() {
 fn the_handler_that_delayed_a_timer_is_the_cause() {
     let observer = observe([
         hard(950, true),
-        at(1390, What::TimerDue { due: us(1000) }),
+        at(1390, KernelEvent::TimerDue { due: us(1000) }),
         waking(1400, None),
         hard(1410, false),
         switch(1411, IDLE, Left::Preempted, [0, 200], ME),
@@ -141,7 +141,7 @@ fn the_handler_that_delayed_a_timer_is_the_cause() {
 
 #[test]
 fn interrupts_nest_and_are_told_apart() {
-    let soft = |micros, enter| at(micros, What::SoftIrq { vector: 3, enter });
+    let soft = |micros, enter| at(micros, KernelEvent::SoftIrq { vector: 3, enter });
     let observer = observe([
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], ME),
@@ -219,7 +219,7 @@ fn page_faults_count_by_themselves() {
     let observer = observe([
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], ME),
-        at(1610, What::PageFault { tid: ME.tid, took: long(600) }),
+        at(1610, KernelEvent::PageFault { tid: ME.tid, took: long(600) }),
         switch(1710, ME, NAP, [910, 0], IDLE),
     ]);
     let main = *verdict(&observer, 1710).main().expect("late");
@@ -228,7 +228,7 @@ fn page_faults_count_by_themselves() {
 
 #[test]
 fn unseen_time_is_unknown_and_counts() {
-    let observer = observe([waking(1000, None), at(1600, What::Gap { records: 1 })]);
+    let observer = observe([waking(1000, None), at(1600, KernelEvent::Gap { records: 1 })]);
     let verdict = verdict(&observer, 1800);
     let main = verdict.main().expect("late");
     assert_eq!((main.cause, main.took), (Spent::Unknown, long(800)));
@@ -268,20 +268,20 @@ fn any_records_give_stretches_without_gaps_and_shares_that_add_up() {
             let who = |rng: &mut ChaCha8Rng| [ME, HOG, SPIN, IDLE][rng.random_range(0..4)];
             let enter = rng.random();
             let what = match rng.random_range(0..10) {
-                0 | 1 => What::Switch {
+                0 | 1 => KernelEvent::Switch {
                     prev: who(&mut rng),
                     left: if rng.random() { NAP } else { Left::Preempted },
                     prev_exec_ns: rng.random_range(0..500_000),
                     next: who(&mut rng),
                     next_exec_ns: rng.random_range(0..500_000),
                 },
-                2 => What::Waking { tid: ME.tid, waker: None },
-                6 => What::Moves { tid: ME.tid, on: rng.random_range(0..2) },
-                7 => What::TimerDue { due: us(rng.random_range(0..3000)) },
-                8 => What::Gap { records: 1 },
-                3 => What::HardIrq { vector: Interrupt::FromCpu, enter },
-                4 => What::SoftIrq { vector: rng.random_range(0..3), enter },
-                _ => What::PageFault { tid: ME.tid, took: long(rng.random_range(0..2000)) },
+                2 => KernelEvent::Waking { tid: ME.tid, waker: None },
+                6 => KernelEvent::Moves { tid: ME.tid, on: rng.random_range(0..2) },
+                7 => KernelEvent::TimerDue { due: us(rng.random_range(0..3000)) },
+                8 => KernelEvent::Gap { records: 1 },
+                3 => KernelEvent::HardIrq { vector: Interrupt::FromCpu, enter },
+                4 => KernelEvent::SoftIrq { vector: rng.random_range(0..3), enter },
+                _ => KernelEvent::PageFault { tid: ME.tid, took: long(rng.random_range(0..2000)) },
             };
             observer.take(&Record { at: us(now), cpu: rng.random_range(0..2), what });
         }
@@ -307,7 +307,11 @@ fn a_threads_job_lasts_from_its_timer_to_the_next_wait() {
     observer.watch(ME.tid, Instant::ZERO);
     jobs.add(ME.tid, 4);
     let timer = |micros: u64, due: u64| {
-        [hard(micros, true), at(micros, What::TimerDue { due: us(due) }), waking(micros + 1, None)]
+        [
+            hard(micros, true),
+            at(micros, KernelEvent::TimerDue { due: us(due) }),
+            waking(micros + 1, None),
+        ]
     };
     let lock = Left::Asleep { uninterruptible: false, syscall: Some(202) };
     let mut records =

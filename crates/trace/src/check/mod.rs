@@ -18,7 +18,7 @@ use punctual_model::{Backlog, Duration, Instant, JobId};
 use account::{Account, Begun, Due, Granted};
 
 use crate::cause::LateJob;
-use crate::constraint::{Answer, Asked};
+use crate::constraint::{Answer, ConstraintRequest};
 use crate::event::{Event, Kind, Sink};
 use crate::file::Gap;
 use crate::subject::{Promise, Subject};
@@ -31,12 +31,12 @@ pub enum Verdict {
     /// At least one job was not complete by its absolute deadline.
     Broken,
     /// The promise cannot be judged.
-    NotJudgeable(Why),
+    NotJudgeable(Unjudgeable),
 }
 
 /// The reason why a promise cannot be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum Unjudgeable {
     /// No relative deadline was promised.
     NoPromise,
     /// No job was released.
@@ -66,7 +66,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for Unjudgeable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPromise => f.write_str("no deadline was promised"),
@@ -145,8 +145,8 @@ impl Checker {
 
     /// Takes a request for a time constraint and its answer. A granted one has its deadline after
     /// its start, and the events of its job follow. Without such events it was never ended.
-    pub fn asked(&mut self, asked: &Asked) {
-        let Asked { job, start, estimate, deadline, answer, .. } = *asked;
+    pub fn asked(&mut self, asked: &ConstraintRequest) {
+        let ConstraintRequest { job, start, estimate, deadline, answer, .. } = *asked;
         let account = self.account(job.task);
         match answer {
             Answer::Refused { .. } => account.refused = account.refused.saturating_add(1),
@@ -221,17 +221,17 @@ impl Checker {
             Verdict::Broken
         } else if let (Some(events), false) = (self.lost, account.is_declared) {
             // Its promise may be in the missing part.
-            Verdict::NotJudgeable(Why::Lost { events })
+            Verdict::NotJudgeable(Unjudgeable::Lost { events })
         } else if account.promise.relative_deadline.is_none() && !account.was_granted {
-            Verdict::NotJudgeable(Why::NoPromise)
+            Verdict::NotJudgeable(Unjudgeable::NoPromise)
         } else if let Some(at) = account.contradiction {
-            Verdict::NotJudgeable(Why::Contradiction { at })
+            Verdict::NotJudgeable(Unjudgeable::Contradiction { at })
         } else if let Some(events) = self.lost {
-            Verdict::NotJudgeable(Why::Lost { events })
+            Verdict::NotJudgeable(Unjudgeable::Lost { events })
         } else if self.end.is_none() {
-            Verdict::NotJudgeable(Why::NoEnd)
+            Verdict::NotJudgeable(Unjudgeable::NoEnd)
         } else if account.released == 0 {
-            Verdict::NotJudgeable(Why::NoJob)
+            Verdict::NotJudgeable(Unjudgeable::NoJob)
         } else {
             Verdict::Kept
         };

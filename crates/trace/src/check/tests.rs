@@ -50,17 +50,17 @@ fn unseen_jobs_do_not_count_as_kept() {
     };
     let mut checker = promised();
     run(&mut checker);
-    assert_eq!(why(checker.clone()), Why::NoEnd);
+    assert_eq!(why(checker.clone()), Unjudgeable::NoEnd);
     checker.lost(3);
     checker.end(Instant::from_nanos(9));
-    assert_eq!(why(checker), Why::Lost { events: 3 });
+    assert_eq!(why(checker), Unjudgeable::Lost { events: 3 });
     let mut checker = promised();
     checker.end(Instant::from_nanos(9));
-    assert_eq!(why(checker), Why::NoJob);
+    assert_eq!(why(checker), Unjudgeable::NoJob);
     let mut checker = Checker::new();
     run(&mut checker);
     checker.end(Instant::from_nanos(9));
-    assert_eq!(why(checker), Why::NoPromise);
+    assert_eq!(why(checker), Unjudgeable::NoPromise);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn events_that_cannot_be_true_together_are_noticed() {
         events.into_iter().for_each(|event| checker.record(event));
         checker.end(Instant::from_nanos(11 * MS));
         let verdict = checker.judge(0).verdict;
-        let seen = matches!(verdict, Verdict::NotJudgeable(Why::Contradiction { .. }));
+        let seen = matches!(verdict, Verdict::NotJudgeable(Unjudgeable::Contradiction { .. }));
         assert!(seen || verdict == Verdict::Broken, "{events:?}: {verdict}");
     }
     // After a loss, an end without a beginning is to be expected.

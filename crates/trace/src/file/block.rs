@@ -7,7 +7,7 @@ use punctual_model::{Duration, Instant, JobId, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Verdict;
-use crate::constraint::{Answer, Asked};
+use crate::constraint::{Answer, ConstraintRequest};
 use crate::event::Event;
 use crate::subject::{Promise, Subject, SubjectKind};
 
@@ -24,7 +24,7 @@ pub enum Block {
     /// Events were lost.
     Lost(Lost),
     /// A time constraint was requested. The events of its job follow if it was granted.
-    Asked(Asked),
+    ConstraintRequest(ConstraintRequest),
     /// The reason why a job was late, according to the kernel's records.
     Verdict(Verdict),
     /// The run ended at this instant and the trace is complete.
@@ -128,7 +128,7 @@ pub(super) struct WireAsked {
 }
 
 impl WireAsked {
-    pub(super) fn of(asked: &Asked) -> Self {
+    pub(super) fn of(asked: &ConstraintRequest) -> Self {
         Self {
             task: asked.job.task,
             index: asked.job.index,
@@ -152,7 +152,7 @@ impl WireAsked {
         }
         let at = Instant::from_nanos;
         let refused = |nanos| Answer::Refused { largest_estimate: Service::from_nanos(nanos) };
-        Some(Block::Asked(Asked {
+        Some(Block::ConstraintRequest(ConstraintRequest {
             at: at(self.at_ns),
             job: JobId { task: self.task, index: self.index },
             start: at(self.start_ns),

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::cause::{LateJob, Share, Spent, Throttler, Verdict};
-use crate::constraint::{Answer, Asked};
+use crate::constraint::{Answer, ConstraintRequest};
 use crate::event::{Event, Kind};
 use crate::kernel::{Class, Interrupt, Seen};
 use crate::subject::{Promise, Subject, SubjectKind};
@@ -124,7 +124,7 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
     }
     let refused = Answer::Refused { largest_estimate: Service::from_micros(3) };
     for (index, answer) in [(0, Answer::Granted), (u64::MAX, refused)] {
-        let asked = Asked {
+        let asked = ConstraintRequest {
             at: Instant::from_nanos(4),
             job: JobId { task: 7, index },
             start: Instant::from_nanos(5),
@@ -133,7 +133,7 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
             answer,
         };
         writer.asked(&asked);
-        blocks.push(Block::Asked(asked));
+        blocks.push(Block::ConstraintRequest(asked));
     }
     writer.end(Instant::MAX);
     blocks.push(Block::End(Instant::MAX));

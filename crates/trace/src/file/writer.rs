@@ -10,7 +10,7 @@ use super::frame::Before;
 use super::verdict::WireVerdict;
 use super::{events, frame};
 use crate::cause::Verdict;
-use crate::constraint::Asked;
+use crate::constraint::ConstraintRequest;
 use crate::event::Event;
 use crate::subject::Subject;
 
@@ -94,7 +94,7 @@ impl Writer {
     }
 
     /// Records a request for a time constraint. It must precede the events of its job.
-    pub fn asked(&mut self, asked: &Asked) {
+    pub fn asked(&mut self, asked: &ConstraintRequest) {
         self.append(ASKED, (0, 0), |out| put(out, &WireAsked::of(asked)));
     }
 

@@ -7,7 +7,7 @@ use punctual_model::{Instant, Service};
 use super::Sample;
 use crate::cause::{Edge, ThreadJobs};
 use crate::event::{Event, Kind};
-use crate::kernel::{Record, What};
+use crate::kernel::{KernelEvent, Record};
 
 /// The number of newest jobs of a thread that are remembered: a minute at a thousand jobs a second.
 const REMEMBERED: usize = 1 << 16;
@@ -78,14 +78,14 @@ impl Sampler {
     /// Returns the job that is now known to have ended, if any, and its thread.
     pub fn take(&mut self, record: &Record, edge: Option<Edge>) -> Option<(u32, Sample)> {
         match record.what {
-            What::Switch { prev, prev_exec_ns, .. } => {
+            KernelEvent::Switch { prev, prev_exec_ns, .. } => {
                 if let Some(samples) = self.of.get_mut(&prev.tid) {
                     let more = samples.left_ns.map_or(0, |left| prev_exec_ns.saturating_sub(left));
                     samples.exec_time += Service::from_nanos(more);
                     samples.left_ns = Some(prev_exec_ns);
                 }
             }
-            What::Gap { .. } => self.gap(),
+            KernelEvent::Gap { .. } => self.gap(),
             _ => {}
         }
         let edge = edge?;

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Demand, Margin, NotPeriodic, Period, Sample, Sampler, find, propose};
 use crate::cause::Observer;
-use crate::kernel::{Class, Left, Record, Seen, What};
+use crate::kernel::{Class, KernelEvent, Left, Record, Seen};
 
 const SEEDS: u64 = 40;
 const MS: u64 = 1_000_000;
@@ -215,15 +215,21 @@ fn jobs_match_the_kernels_records() {
     let switch = |at, prev, left, prev_exec_ns, next, next_exec_ns| Record {
         at: Instant::from_nanos(at),
         cpu: 0,
-        what: What::Switch { prev: seen(prev), left, prev_exec_ns, next: seen(next), next_exec_ns },
+        what: KernelEvent::Switch {
+            prev: seen(prev),
+            left,
+            prev_exec_ns,
+            next: seen(next),
+            next_exec_ns,
+        },
     };
     let asleep = |syscall| Left::Asleep { uninterruptible: false, syscall: Some(syscall) };
     let record = |at, what| Record { at: Instant::from_nanos(at), cpu: 0, what };
-    let wakes = |at| record(at, What::Waking { tid: 7, waker: None });
-    let due = |at, due| record(at, What::TimerDue { due: Instant::from_nanos(due) });
+    let wakes = |at| record(at, KernelEvent::Waking { tid: 7, waker: None });
+    let due = |at, due| record(at, KernelEvent::TimerDue { due: Instant::from_nanos(due) });
     let timer = |at, enter| {
         let vector = crate::kernel::Interrupt::LocalTimer;
-        record(at, What::HardIrq { vector, enter })
+        record(at, KernelEvent::HardIrq { vector, enter })
     };
     let mut records = Vec::new();
     let mut exec = 500;

@@ -79,7 +79,7 @@ impl Writer {
             want.framing = Framing::Fragments;
         }
         if self.loses {
-            want.too_early = TooEarly::IsLost;
+            want.too_early = TooEarly::Discard;
         }
         let sensitivity = Sensitivity::NAMES.iter().find(|(_, one)| one.pdus() == self.credits);
         if let Some((_, sensitivity)) = sensitivity {

@@ -105,7 +105,7 @@ fn millis(of: Duration) -> String {
 
 fn terms() -> Terms {
     let promise = Promise::RealTime { rank: Rank(0), delay_bound: PERIOD };
-    Terms { arrivals: arrivals(), promise, too_early: TooEarly::Waits }
+    Terms { arrivals: arrivals(), promise, too_early: TooEarly::Wait }
 }
 
 fn opening(key: u32, side: Side<Takes>, believed_from: Instant) -> Opening {

@@ -54,7 +54,7 @@ pub(super) fn run(point: Point) -> Sent {
 /// Returns best effort that is limited only by the link.
 fn backlogged() -> Terms {
     let arrivals = LinearBounded::new(1, MESSAGE, Duration::from_nanos(1), 1).expect("valid");
-    Terms { arrivals, promise: Promise::BestEffort, too_early: TooEarly::Waits }
+    Terms { arrivals, promise: Promise::BestEffort, too_early: TooEarly::Wait }
 }
 
 fn carry(sender: &mut Sender<NullDevice<()>>, length: Duration) -> Sent {

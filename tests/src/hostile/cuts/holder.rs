@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_channel::client::Sending;
-use punctual_client::want::{Want, WantedChannel, What};
+use punctual_client::want::{Guarantee, Want, WantedChannel};
 use punctual_client::{
     Broker, ChannelError, ClientError, Granted, GrantedChannel, ReleaseError, RequestError,
 };
@@ -202,7 +202,7 @@ impl Holder {
 }
 
 /// Returns the request of this kind, with `per_mille` thousandths of a CPU.
-fn request_of(kind: &str, per_mille: &str) -> What {
+fn request_of(kind: &str, per_mille: &str) -> Guarantee {
     let micros = 20 * per_mille.parse::<u64>().expect("a number");
     let period = Duration::from_millis(20);
     match kind {
@@ -214,12 +214,12 @@ fn request_of(kind: &str, per_mille: &str) -> What {
                 quantum: 1,
                 time_per_pdu: Service::from_micros(micros),
             };
-            What::Upcalls(vec![Upcall::new(upcall).expect("valid")])
+            Guarantee::Upcalls(vec![Upcall::new(upcall).expect("valid")])
         }
-        "reservation" => What::Reservation(
+        "reservation" => Guarantee::Reservation(
             Reservation::new(Service::from_micros(micros), period).expect("valid"),
         ),
-        "priority" => What::Priority { share_ppm: (micros * 50) as u32 },
+        "priority" => Guarantee::Priority { share_ppm: (micros * 50) as u32 },
         _ => panic!("{kind}"),
     }
 }

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::config::{Quota, QuotaOf};
-use punctual_client::want::{Kind, What};
+use punctual_client::want::{Guarantee, Kind};
 
 const NOW: Instant = Instant::from_nanos(1);
 
@@ -182,7 +182,7 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
     let mut reserver = asker(2);
     reserver.quota.quota.share_ppm = 1_000_000;
     reserver.quota.quota.allow = [Kind::Reservation].into();
-    let reservation = |text: &str| What::Reservation(text.parse().expect("valid"));
+    let reservation = |text: &str| Guarantee::Reservation(text.parse().expect("valid"));
     let long = admission.admit(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW);
     assert_eq!(long.expect_err("longer than the delay bound").test, "channels");
     assert_eq!(admission.admit(GrantId(2), &reserver, &reservation("1ms/20ms"), NOW), Ok(None));
@@ -266,7 +266,7 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
             let bound = 300 + spacing * rng.random_range(1..30) / 10;
             let mut wanted = want(bytes, spacing, if rng.random_bool(0.1) { 0 } else { bound });
             wanted.framing = Framing::Fragments;
-            wanted.too_early = TooEarly::IsLost;
+            wanted.too_early = TooEarly::Discard;
             let before = format!("{admission:?}");
             let outcome = match (list.contains_key(&id), rng.random_bool(0.3)) {
                 (true, true) => {

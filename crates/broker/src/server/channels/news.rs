@@ -15,7 +15,7 @@ use crate::kernel::peer::{Peer, Process};
 use crate::ledger::{LedgerError, ProcessId};
 use punctual_client::grant::GrantId;
 use punctual_client::want::WantedChannel;
-use punctual_client::wire::{Event, Said};
+use punctual_client::wire::{BrokerMessage, Event};
 
 /// The time within which the messages that a process had published when it ended may leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -93,7 +93,7 @@ impl Server {
         let sends = live.sends();
         if !over {
             let event = Event::ChannelEnded { why: why.into() };
-            self.tell_process(process, &Said::Event { grant: Some(id), event });
+            self.tell_process(process, &BrokerMessage::Event { grant: Some(id), event });
         }
         self.strike(&[id]);
         if sends && let Some(channels) = &mut self.channels {

@@ -12,14 +12,14 @@ fn a_line_is_read_with_its_defaults() {
     let spacing = Duration::from_millis(10);
     assert_eq!(asked.traffic, LinearBounded::new(20, 2_000, spacing, 3).expect("valid"));
     assert_eq!(asked.destination.map(|to| to.to_string()), Some("[::1]:9".to_owned()));
-    assert_eq!((asked.policing, asked.too_early), (Policing::Gcra, TooEarly::Waits));
+    assert_eq!((asked.policing, asked.too_early), (Policing::Gcra, TooEarly::Wait));
 }
 
 #[test]
 fn credits_bring_the_burst_that_they_let_pass() {
     let asked: Compact = "100/s,delay=5ms,credits=medium,too_early=lose".parse().expect("good");
     assert_eq!(asked.policing, Policing::Credits(Sensitivity::Usual));
-    assert_eq!((asked.traffic.max_burst(), asked.too_early), (20, TooEarly::IsLost));
+    assert_eq!((asked.traffic.max_burst(), asked.too_early), (20, TooEarly::Discard));
 }
 
 #[test]

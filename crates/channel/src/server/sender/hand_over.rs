@@ -107,7 +107,7 @@ impl<T: Transport<To = u32>> Sender<T> {
 fn of_sent(sent: Sent) -> Outcome {
     match sent {
         Sent::Complete { leaves_by } => Outcome::Sent { leaves_by },
-        Sent::MoreOfIt => Outcome::More,
+        Sent::MorePackets => Outcome::More,
         // Only this thread closes channels, and it is at work here.
         Sent::Closed => Outcome::Lost(Loss::Closed),
     }

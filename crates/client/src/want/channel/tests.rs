@@ -16,7 +16,7 @@ fn a_line_is_parsed_into_its_request() {
     let want = WantedChannel::of_line("talk", &asked, to);
     let same = WantedChannel::sending("talk", asked.traffic, Some(asked.delay_bound), to);
     let same = same.with_credits(Sensitivity::Sensitive);
-    assert_eq!(want, WantedChannel { too_early: TooEarly::IsLost, ..same });
+    assert_eq!(want, WantedChannel { too_early: TooEarly::Discard, ..same });
     let raw = RawChannel::from(&want);
     assert_eq!(WantedChannel::try_from(raw), Ok(want));
 }

@@ -47,10 +47,10 @@ fn a_channel_sends_unless_it_says_otherwise() {
     let (there, here) = (Some("192.0.2.7:4000".to_string()), Some("[::]:4000".to_string()));
     let (send, receive) = (Direction::Send, Direction::Receive);
     let wanted = [
-        ("plain", send, None, Framing::Datagram, TooEarly::Waits),
-        ("sends", send, there, Framing::Fragments, TooEarly::IsLost),
-        ("receives", receive, here, Framing::Datagram, TooEarly::Waits),
-        ("rest", receive, None, Framing::Fragments, TooEarly::Waits),
+        ("plain", send, None, Framing::Datagram, TooEarly::Wait),
+        ("sends", send, there, Framing::Fragments, TooEarly::Discard),
+        ("receives", receive, here, Framing::Datagram, TooEarly::Wait),
+        ("rest", receive, None, Framing::Fragments, TooEarly::Wait),
     ];
     assert_eq!(routes, wanted);
 }

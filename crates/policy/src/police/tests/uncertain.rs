@@ -21,7 +21,7 @@ fn a_sender_that_keeps_to_its_credits_is_never_found_in_breach() {
         let origin = ns(rng.random_range(0..10_000));
         let mut truth = IntervalCredits::of_messages(spacing, sensitivity, origin);
         let mut uncertain = UncertainArrivals::new(truth.clone());
-        let too_early = if rng.random_bool(0.5) { TooEarly::Waits } else { TooEarly::IsLost };
+        let too_early = if rng.random_bool(0.5) { TooEarly::Wait } else { TooEarly::Discard };
         let mut came = origin;
         let (mut since, mut unseen) = (origin, 0);
         for _ in 0..600 {
@@ -69,7 +69,7 @@ fn passed_messages_keep_to_the_covering_arrivals() {
             sensitivity,
             Instant::ZERO,
         ));
-        let too_early = if rng.random_bool(0.5) { TooEarly::Waits } else { TooEarly::IsLost };
+        let too_early = if rng.random_bool(0.5) { TooEarly::Wait } else { TooEarly::Discard };
         let mut passed: Vec<Instant> = Vec::new();
         let (mut since, mut seen) = (Instant::ZERO, Instant::ZERO);
         for _ in 0..100 {
@@ -129,7 +129,7 @@ fn a_wait_for_credit_is_no_longer_than_one_for_the_spacing() {
             for _ in 0..rng.random_range(0..2 * sensitivity.pdus()) {
                 let logical = next.max(seen);
                 if let UncertainVerdict::Waits { until } =
-                    uncertain.judge(seen, seen, 1, TooEarly::Waits)
+                    uncertain.judge(seen, seen, 1, TooEarly::Wait)
                 {
                     assert!(until <= logical, "seed {seed}: {until} after {logical}");
                 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use punctual_model::{Duration, Instant};
 
 use super::spent::{Spent, Throttler};
-use crate::kernel::{Comm, Left, Record, Seen, What};
+use crate::kernel::{Comm, KernelEvent, Left, Record, Seen};
 use cpu::{Above, Cpu};
 use thread::{State, Thread, is_lesser};
 
@@ -101,7 +101,7 @@ impl Observer {
             }
         }
         match what {
-            What::Switch { prev, left, prev_exec_ns, next, next_exec_ns } => {
+            KernelEvent::Switch { prev, left, prev_exec_ns, next, next_exec_ns } => {
                 here.switches_to(next, at);
                 let edge = self.leaves(prev, left, prev_exec_ns, next, cpu, at);
                 if let Some(thread) = self.threads.get_mut(&next.tid) {
@@ -111,24 +111,24 @@ impl Observer {
                 }
                 edge
             }
-            What::Waking { tid, waker } => self.wakes(tid, waker, cpu, at),
-            What::Moves { tid, on } => {
+            KernelEvent::Waking { tid, waker } => self.wakes(tid, waker, cpu, at),
+            KernelEvent::Moves { tid, on } => {
                 self.moves(tid, on, at);
                 None
             }
-            What::HardIrq { vector, enter } => above(here, Above::Hard(vector), enter, at),
-            What::SoftIrq { vector, enter } => above(here, Above::Soft(vector), enter, at),
-            What::TimerDue { due } => {
+            KernelEvent::HardIrq { vector, enter } => above(here, Above::Hard(vector), enter, at),
+            KernelEvent::SoftIrq { vector, enter } => above(here, Above::Soft(vector), enter, at),
+            KernelEvent::TimerDue { due } => {
                 here.due = Some(due);
                 None
             }
-            What::PageFault { tid, took } => {
+            KernelEvent::PageFault { tid, took } => {
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.was_in_page_faults(took);
                 }
                 None
             }
-            What::Gap { .. } => {
+            KernelEvent::Gap { .. } => {
                 self.gap(at);
                 None
             }

@@ -59,10 +59,10 @@ fn a_client_that_sleeps_is_woken_once() {
     client.send(b"one");
     client.send(b"two");
     rig.settle(&client, 2);
-    assert_eq!(client.bell.wait(Instant::MAX), Ok(punctual_linux::pass::Heard::Ring));
+    assert_eq!(client.bell.wait(Instant::MAX), Ok(punctual_linux::pass::WaitOutcome::Rung));
     client.takes.rise();
     assert_eq!(client.take().len(), 2);
-    assert_eq!(client.bell.wait(Instant::ZERO), Ok(punctual_linux::pass::Heard::Nothing));
+    assert_eq!(client.bell.wait(Instant::ZERO), Ok(punctual_linux::pass::WaitOutcome::TimedOut));
 }
 
 /// Checks that a late receiver does not mistake a backlog of its own for a burst.

@@ -101,7 +101,7 @@ fn run_drawn(seed: u64) -> Option<u64> {
         let terms = Terms {
             arrivals: channel.arrivals(),
             promise: Promise::RealTime { rank: Rank(0), delay_bound: channel.delay_bound() },
-            too_early: if rng.random_bool(0.5) { TooEarly::IsLost } else { TooEarly::Waits },
+            too_early: if rng.random_bool(0.5) { TooEarly::Discard } else { TooEarly::Wait },
         };
         let (client, opened) = Client::with_slots(256, terms, Framing::Fragments);
         let opened = opened.with_credits(ns(0), sensitivity);

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_message_goes_from_the_ring_to_the_link_in_pieces_and_its_slot_comes_back() {
     let mut sender = sender(1, no_fault);
-    let contract = terms(1_000, 2, 900, TooEarly::Waits);
+    let contract = terms(1_000, 2, 900, TooEarly::Wait);
     let (mut client, channel) = Client::new(contract, Framing::Fragments);
     sender.open(ns(5), 0, channel).expect("room");
     assert_eq!(sender.turn(ns(5), || ns(5)), Turn::Idle);
@@ -36,7 +36,7 @@ fn messages_that_the_link_does_not_take_wait_or_are_counted_as_lost() {
     };
     let mut sender = sender(1, script);
     let (mut client, channel) =
-        Client::new(terms(1_000, 1, 700, TooEarly::Waits), Framing::Fragments);
+        Client::new(terms(1_000, 1, 700, TooEarly::Wait), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     let now = Cell::new(0);
     for at in [100, 1_100, 2_100, 3_100, 4_100] {
@@ -54,7 +54,7 @@ fn messages_that_the_link_does_not_take_wait_or_are_counted_as_lost() {
 #[test]
 fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
     let mut sender = sender(3, no_fault);
-    let contract = terms(1_000, 1, 900, TooEarly::Waits);
+    let contract = terms(1_000, 1, 900, TooEarly::Wait);
     let (mut gone, channel) = Client::new(contract, Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     let (rings, channel) = Client::new(contract, Framing::Fragments);
@@ -84,7 +84,7 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
         assert!(sender.close(key).is_some() && sender.close(key).is_none());
     }
     // The bells are closed with the channels.
-    assert_eq!(rings.bell.wait(Instant::MAX), Ok(Heard::Gone));
+    assert_eq!(rings.bell.wait(Instant::MAX), Ok(WaitOutcome::Closed));
 }
 
 /// Takes one packet of each block, and then reports that the link is down; takes no packet that is
@@ -111,7 +111,7 @@ fn the_taken_part_of_a_lost_message_keeps_the_link_busy() {
     let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, 1);
     let mut sender = Sender::new(egress, cut, 1, OneOf(Vec::new()));
     let (mut client, channel) =
-        Client::new(terms(1_000, 1, 900, TooEarly::Waits), Framing::Fragments);
+        Client::new(terms(1_000, 1, 900, TooEarly::Wait), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     let _ = client.put(200);
     sender.look(ns(50), 0);
@@ -127,7 +127,7 @@ fn the_taken_part_of_a_lost_message_keeps_the_link_busy() {
 #[test]
 fn a_channel_that_is_closed_says_until_when_its_last_message_counts() {
     let mut sender = sender(2, no_fault);
-    let promised = terms(1_000, 2, 900, TooEarly::Waits);
+    let promised = terms(1_000, 2, 900, TooEarly::Wait);
     let best_effort = Terms { promise: Promise::BestEffort, ..promised };
     let cases = [(0, 0, 0), (1, 1, 1_010), (1, 2, 2_010)];
     for ((key, messages, spent), contract) in

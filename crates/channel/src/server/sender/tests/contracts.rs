@@ -6,7 +6,7 @@ use super::*;
 fn a_channel_that_loses_early_messages_passes_one_a_spacing() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) =
-        Client::new(terms(1_000, 1, 500, TooEarly::IsLost), Framing::Datagram);
+        Client::new(terms(1_000, 1, 500, TooEarly::Discard), Framing::Datagram);
     let small = LinearBounded::new(1, 100, Duration::from_micros(1), 1).expect("valid");
     let mut channel = channel;
     channel.opening.terms.arrivals = small;
@@ -35,7 +35,7 @@ fn a_channel_that_loses_early_messages_passes_one_a_spacing() {
 fn messages_of_another_size_than_declared_are_lost_and_the_others_go() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) =
-        Client::new(terms(10, 8, 5_000, TooEarly::Waits), Framing::Fragments);
+        Client::new(terms(10, 8, 5_000, TooEarly::Wait), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     for bytes in [0, 5, 0, 7] {
         let _ = client.put(bytes);
@@ -53,7 +53,7 @@ fn messages_of_another_size_than_declared_are_lost_and_the_others_go() {
 fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) =
-        Client::new(terms(5_000, 3, 500, TooEarly::IsLost), Framing::Fragments);
+        Client::new(terms(5_000, 3, 500, TooEarly::Discard), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     let now = Cell::new(0);
     for at in 0..10_000 {
@@ -76,9 +76,9 @@ fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
 /// whose message takes long: it falls behind, loses nothing, and catches up.
 #[test]
 fn a_conforming_sender_loses_nothing_while_a_message_waits() {
-    for too_early in [TooEarly::IsLost, TooEarly::Waits] {
+    for too_early in [TooEarly::Discard, TooEarly::Wait] {
         let mut sender = sender(2, no_fault);
-        let long = Terms { promise: Promise::BestEffort, ..terms(1, 1, 1, TooEarly::Waits) };
+        let long = Terms { promise: Promise::BestEffort, ..terms(1, 1, 1, TooEarly::Wait) };
         let (mut other, channel) = Client::new(long, Framing::Fragments);
         sender.open(ns(0), 0, channel).expect("room");
         let (mut client, channel) = Client::new(terms(100, 1, 500, too_early), Framing::Fragments);

@@ -32,13 +32,10 @@ fn a_waiting_channel_leaves_at_the_same_instants_as_without_credits() {
     for credits in [None, Some(Sensitivity::Sensitive), Some(Sensitivity::Usual)] {
         let mut sender = sender(1, no_fault);
         let (mut client, channel) = match credits {
-            Some(sensitivity) => credited(TooEarly::Waits, sensitivity),
+            Some(sensitivity) => credited(TooEarly::Wait, sensitivity),
             None => {
-                let mut small = Client::with_slots(
-                    64,
-                    terms(1_000, 1, 900, TooEarly::Waits),
-                    Framing::Datagram,
-                );
+                let mut small =
+                    Client::with_slots(64, terms(1_000, 1, 900, TooEarly::Wait), Framing::Datagram);
                 small.1.opening.terms.arrivals =
                     LinearBounded::new(1, 100, Duration::from_micros(1), 1).expect("valid");
                 small
@@ -78,7 +75,7 @@ fn shortened(mut channel: Box<Channel>) -> Box<Channel> {
 fn a_losing_channel_sends_the_credits_of_each_interval() {
     for sensitivity in [Sensitivity::Sensitive, Sensitivity::Usual] {
         let mut sender = sender(1, no_fault);
-        let (mut client, channel) = credited(TooEarly::IsLost, sensitivity);
+        let (mut client, channel) = credited(TooEarly::Discard, sensitivity);
         sender.open(ns(0), 0, shortened(channel)).expect("room");
         let now = Cell::new(0);
         let interval = u64::from(sensitivity.pdus()) * 1_000;
@@ -106,7 +103,7 @@ fn a_losing_channel_sends_the_credits_of_each_interval() {
 #[test]
 fn messages_within_credits_conform_to_the_covering_burst() {
     let mut sender = sender(1, no_fault);
-    let (mut client, channel) = credited(TooEarly::IsLost, Sensitivity::Sensitive);
+    let (mut client, channel) = credited(TooEarly::Discard, Sensitivity::Sensitive);
     sender.open(ns(0), 0, shortened(channel)).expect("room");
     let now = Cell::new(0);
     for interval in 0..50 {
@@ -131,10 +128,10 @@ fn messages_within_credits_conform_to_the_covering_burst() {
 #[test]
 fn a_changed_spacing_is_that_of_the_credits() {
     let mut sender = sender(1, no_fault);
-    let (mut client, channel) = credited(TooEarly::IsLost, Sensitivity::Sensitive);
+    let (mut client, channel) = credited(TooEarly::Discard, Sensitivity::Sensitive);
     sender.open(ns(0), 0, shortened(channel)).expect("room");
     let slower = LinearBounded::new(1, 100, Duration::from_micros(10), 4).expect("valid");
-    let slower = Terms { arrivals: slower, ..terms(1, 1, 900, TooEarly::IsLost) };
+    let slower = Terms { arrivals: slower, ..terms(1, 1, 900, TooEarly::Discard) };
     assert!(sender.change(0, slower));
     let now = Cell::new(0);
     for at in (0..200_000).step_by(500) {

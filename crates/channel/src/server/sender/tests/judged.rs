@@ -8,7 +8,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Returns terms of a message each millisecond, with a bound of half of one.
 fn each_millisecond() -> Terms {
-    terms(1_000_000, 1, 500_000, TooEarly::Waits)
+    terms(1_000_000, 1, 500_000, TooEarly::Wait)
 }
 
 /// Publishes a message with the reported time `says`; the bell is noticed at `heard`.

@@ -10,7 +10,7 @@ mod room;
 
 use std::cell::Cell;
 
-use punctual_linux::pass::{Bell, Heard};
+use punctual_linux::pass::{Bell, WaitOutcome};
 use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Rank};
 use punctual_policy::egress::Promise;

@@ -22,7 +22,7 @@ fn everything_offered_is_accounted_for() {
             let client = &mut clients[key as usize];
             match (client.as_mut(), rng.random_range(0..20)) {
                 (None, _) => {
-                    let early = [TooEarly::Waits, TooEarly::IsLost][rng.random_range(0..2)];
+                    let early = [TooEarly::Wait, TooEarly::Discard][rng.random_range(0..2)];
                     let spacing = rng.random_range(50..2_000);
                     let contract = terms(spacing, rng.random_range(1..4), 1_000_000, early);
                     let (new, channel) = Client::new(contract, Framing::Fragments);

@@ -8,7 +8,7 @@ use crate::server::ringer::Notifier;
 fn wakes_of_a_tight_writer(spacing: u64, messages: u64) -> u64 {
     let mut sender = sender(1, no_fault);
     let (mut client, channel) =
-        Client::new(terms(spacing, 1, 1_000_000_000, TooEarly::Waits), Framing::Fragments);
+        Client::new(terms(spacing, 1, 1_000_000_000, TooEarly::Wait), Framing::Fragments);
     // Some time after the beginning of time, as on a running machine.
     let now = Cell::new(1_000_000_000);
     let mut channel = channel;

@@ -149,7 +149,7 @@ impl Trial {
             arrivals: LinearBounded::new(1, most.max(1), Duration::from_nanos(1), SLOTS)
                 .expect("a message of some bytes"),
             promise: Promise::RealTime { rank: Rank(0), delay_bound: Duration::from_secs(1) },
-            too_early: TooEarly::Waits,
+            too_early: TooEarly::Wait,
         };
         let recorder = Recorder::new(None);
         let account = Arc::clone(recorder.account());

@@ -44,7 +44,7 @@ fn a_client_that_waits_is_rung_for_and_has_taken_all() {
     let until = clock::now().saturating_add(PATIENCE);
     trial.turn_until_received(3, until).expect("they come");
     let heard = trial.bell.wait(clock::now().saturating_add(PATIENCE)).expect("a bell");
-    assert_eq!(heard, punctual_linux::pass::Heard::Ring);
+    assert_eq!(heard, punctual_linux::pass::WaitOutcome::Rung);
     assert!(trial.takes.take().expect("sound").is_some(), "they are in the ring");
     trial.take_all().expect("sound");
     assert!(trial.takes.take().expect("sound").is_none(), "all were taken");
