@@ -46,14 +46,14 @@ impl Bell {
     /// Makes two ends, one of which is to be passed on.
     ///
     /// ```
-    /// use punctual_linux::pass::{Bell, Heard};
+    /// use punctual_linux::pass::{Bell, WaitOutcome};
     /// use punctual_model::time::Instant;
     ///
     /// let (ours, theirs) = Bell::pair()?;
     /// theirs.ring()?;
-    /// assert_eq!(ours.wait(Instant::MAX)?, Heard::Ring);
+    /// assert_eq!(ours.wait(Instant::MAX)?, WaitOutcome::Rung);
     /// drop(theirs);
-    /// assert_eq!(ours.wait(Instant::MAX)?, Heard::Gone);
+    /// assert_eq!(ours.wait(Instant::MAX)?, WaitOutcome::Closed);
     /// # Ok::<(), punctual_linux::pass::PassError>(())
     /// ```
     ///
@@ -70,14 +70,14 @@ impl Bell {
     /// shutdown(2)), so that no foreign file waits in here to be closed.
     ///
     /// ```
-    /// use punctual_linux::pass::{Bell, Heard, PassError};
+    /// use punctual_linux::pass::{Bell, WaitOutcome, PassError};
     /// use punctual_model::time::Instant;
     ///
     /// let (ours, theirs) = Bell::pair()?;
     /// ours.only_ring()?;
     /// assert_eq!(theirs.ring(), Err(PassError::Gone));
     /// ours.ring()?;
-    /// assert_eq!(theirs.wait(Instant::MAX)?, Heard::Ring);
+    /// assert_eq!(theirs.wait(Instant::MAX)?, WaitOutcome::Rung);
     /// # Ok::<(), PassError>(())
     /// ```
     ///

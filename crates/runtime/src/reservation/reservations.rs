@@ -321,14 +321,14 @@ impl Reservations {
     /// ([`punctual_trace::constraint`]), each before the events of its job.
     ///
     /// ```no_run
-    /// use punctual_runtime::reservation::{Reservations, Settings, Told};
+    /// use punctual_runtime::reservation::{Reservations, Settings, Drained};
     ///
     /// let reservations = Reservations::with(Settings::default().with_event_room(1 << 14))?;
     /// reservations.drain_all(|told| match told {
-    ///     Told::Asked { thread, asked } => {
+    ///     Drained::Request { thread, asked } => {
     ///         println!("{thread} asked for {}: {}", asked.estimate, asked.answer.word());
     ///     }
-    ///     Told::Event(event) => println!("{:?} at {}", event.kind, event.at),
+    ///     Drained::Event(event) => println!("{:?} at {}", event.kind, event.at),
     /// });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
