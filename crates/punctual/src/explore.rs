@@ -52,13 +52,13 @@ pub struct Options {
 ///
 /// # Examples
 /// ```
-/// use punctual::explore::{Exploration, Options, What};
+/// use punctual::explore::{Exploration, Options, Sweeps};
 /// use punctual::model::{Contract, HostProfile};
 ///
 /// let task = b"[[task]]\nname = \"mixer\"\nperiod = \"10ms\"\nwcet = \"2ms\"\n";
 /// let contract = Contract::parse("audio.toml", task)?;
 /// let options =
-///     Options { what: What::Breakdown, from: None, to: None, points: 2, channel: None };
+///     Options { what: Sweeps::Breakdown, from: None, to: None, points: 2, channel: None };
 /// let exploration = Exploration::new(&contract, &HostProfile::ideal(1), &options)?;
 /// let sections = exploration.run(None);
 /// assert_eq!(sections.len(), 1);

@@ -57,11 +57,11 @@ impl Answer {
 ///
 /// ```
 /// use punctual_model::{Instant, JobId, Service};
-/// use punctual_trace::constraint::{Answer, Asked, Given};
+/// use punctual_trace::constraint::{Answer, ConstraintRequest, Given};
 /// use punctual_trace::{Event, Kind};
 ///
 /// let at = Instant::from_nanos;
-/// let asked = Asked {
+/// let asked = ConstraintRequest {
 ///     at: at(0),
 ///     job: JobId { task: 3, index: 0 },
 ///     start: at(10),
