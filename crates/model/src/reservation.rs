@@ -119,11 +119,10 @@ impl FromStr for Reservation {
     fn from_str(text: &str) -> Result<Self, ReservationError> {
         let (budget, period) =
             text.split_once('/').ok_or_else(|| ReservationError::NotTwoParts(text.into()))?;
-        let nanos = |part: &str| {
-            units::parse_nanos(part)
-                .map_err(|why| ReservationError::BadTime { text: part.into(), why })
-        };
-        Self::new(Service::from_nanos(nanos(budget)?), Duration::from_nanos(nanos(period)?))
+        fn time<T: FromStr<Err = UnitError>>(part: &str) -> Result<T, ReservationError> {
+            part.parse().map_err(|why| ReservationError::BadTime { text: part.into(), why })
+        }
+        Self::new(time(budget)?, time(period)?)
     }
 }
 

@@ -97,7 +97,20 @@ fn syntax(file: &str, error: &toml::de::Error) -> Problem {
     {
         text = format!("{text}; did you mean `{known}`?");
     }
-    Problem { offset: error.span().map_or(0, |span| span.start), text }
+    let offset = error.span().map_or(0, |span| span.start);
+    // A quantity that refuses its text does not know its key.
+    if text.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+        && let Some(key) = key_before(file, offset)
+    {
+        text = format!("{} {text}", printable(key));
+    }
+    Problem { offset, text }
+}
+
+/// Returns the key of the value at `offset`, if it is right before it.
+fn key_before(file: &str, offset: usize) -> Option<&str> {
+    let before = file.get(..offset)?.trim_end().strip_suffix('=')?.trim_end();
+    before.rsplit(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | '{')).next()
 }
 
 /// Returns the `known` word that `word` most likely misspells; `None` if none is similar.

@@ -3,13 +3,13 @@
 use punctual_analysis::Carrier;
 use punctual_analysis::channel::egress::Egress;
 use punctual_model::channel::{BitRate, Link, Packetisation, SenderSpec};
-use punctual_model::text_file::{Checked, choice, printable};
-use punctual_model::units::{parse_bits_per_second, parse_nanos};
+use punctual_model::text_file::{Checked, choice};
+use punctual_model::units::Part;
 use punctual_model::{Duration, Reservation, Service};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::validate::{number, problem, share, within};
+use super::validate::{number, problem, within};
 
 /// The transport of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,15 +164,15 @@ impl ChannelsConfig {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawChannels {
-    link: Spanned<String>,
+    link: Spanned<BitRate>,
     headers: Option<Spanned<i64>>,
     packet: Option<Spanned<i64>>,
     packets_per_block: Option<Spanned<i64>>,
-    best_effort: Option<Spanned<String>>,
-    cpu: Option<Spanned<String>>,
-    per_packet: Option<Spanned<String>>,
-    per_packet_received: Option<Spanned<String>>,
-    allowance: Option<Spanned<String>>,
+    best_effort: Option<Part>,
+    cpu: Option<Reservation>,
+    per_packet: Option<Spanned<Service>>,
+    per_packet_received: Option<Spanned<Service>>,
+    allowance: Option<Spanned<Duration>>,
     room: Option<Spanned<i64>>,
     transport: Option<Spanned<String>>,
     interface: Option<Spanned<String>>,
@@ -184,35 +184,16 @@ pub(super) struct RawChannels {
 const SLOWEST: u64 = 10_000;
 
 pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
-    let text = |of: &Spanned<String>| printable(of.get_ref()).to_string();
-    let link = parse_bits_per_second(raw.link.get_ref())
-        .map_err(|why| problem(&raw.link, format!("\"{}\" {why}", text(&raw.link))))?;
-    if link < SLOWEST {
-        return Err(problem(&raw.link, format!("{link} bit/s is less than {SLOWEST} bit/s")));
+    let link = *raw.link.get_ref();
+    if link.bits_per_second() < SLOWEST {
+        return Err(problem(&raw.link, format!("{link} is less than {SLOWEST} bit/s")));
     }
-    let link = BitRate::new(link).map_err(|why| problem(&raw.link, why))?;
     let base = ChannelsConfig::of(link);
     let packet = number(raw.packet, base.cut.packet_bytes(), 1, 65_000)?;
     let block = number(raw.packets_per_block, base.cut.packets_per_block(), 1, 64)?;
-    let best_effort_ppm = match &raw.best_effort {
-        None => base.best_effort_ppm,
-        Some(given) => match share(given)? {
-            // At most a million.
-            ppm @ 0..=1_000_000 => ppm as u32,
-            ppm => return Err(problem(given, format!("{} % of the link", ppm / 10_000))),
-        },
-    };
-    let cpu = match &raw.cpu {
-        None => base.cpu,
-        Some(given) => given
-            .get_ref()
-            .parse::<Reservation>()
-            .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
-    };
-    let time = |given: &Spanned<String>| match parse_nanos(given.get_ref()) {
-        Ok(0) => Err(problem(given, "no packet costs nothing; write at least 1ns")),
-        Ok(nanos) => Ok(Service::from_nanos(nanos)),
-        Err(why) => Err(problem(given, format!("\"{}\" {why}", text(given)))),
+    let time = |given: &Spanned<Service>| match *given.get_ref() {
+        Service::ZERO => Err(problem(given, "no packet costs nothing; write at least 1ns")),
+        time => Ok(time),
     };
     let per_packet = raw.per_packet.as_ref().map_or(Ok(base.per_packet), time)?;
     let per_packet_received = raw.per_packet_received.as_ref().map(time).transpose()?;
@@ -229,8 +210,8 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
         link,
         headers: number(raw.headers, base.headers, 0, 1_000)?,
         cut: Packetisation::new(packet, block).expect("neither is zero"),
-        best_effort_ppm,
-        cpu,
+        best_effort_ppm: raw.best_effort.map_or(base.best_effort_ppm, |Part(ppm)| ppm),
+        cpu: raw.cpu.unwrap_or(base.cpu),
         per_packet,
         per_packet_is_said: raw.per_packet.is_some(),
         per_packet_received,

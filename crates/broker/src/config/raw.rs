@@ -1,5 +1,7 @@
 //! The configuration as it stands in the file.
 
+use punctual_model::units::{Bytes, Share};
+use punctual_model::{Duration, Service};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -25,32 +27,32 @@ pub(super) struct RawConfig {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawHost {
     pub(super) cpus: Option<Spanned<i64>>,
-    pub(super) reservable: Option<Spanned<String>>,
-    pub(super) context_switch: Option<Spanned<String>>,
+    pub(super) reservable: Option<Spanned<Share>>,
+    pub(super) context_switch: Option<Spanned<Service>>,
     pub(super) upcalls: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawBroker {
-    pub(super) grace: Option<Spanned<String>>,
-    pub(super) choose: Option<Spanned<String>>,
-    pub(super) penalty: Option<Spanned<String>>,
-    pub(super) run_limit: Option<Spanned<String>>,
-    pub(super) sample: Option<Spanned<String>>,
-    pub(super) orphan: Option<Spanned<String>>,
+    pub(super) grace: Option<Spanned<Duration>>,
+    pub(super) choose: Option<Spanned<Duration>>,
+    pub(super) penalty: Option<Spanned<Duration>>,
+    pub(super) run_limit: Option<Spanned<Duration>>,
+    pub(super) sample: Option<Spanned<Duration>>,
+    pub(super) orphan: Option<Spanned<Duration>>,
     pub(super) max_connections: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawQuota {
-    pub(super) share: Option<Spanned<String>>,
-    pub(super) link: Option<Spanned<String>>,
-    pub(super) queue_memory: Option<Spanned<String>>,
+    pub(super) share: Option<Share>,
+    pub(super) link: Option<Share>,
+    pub(super) queue_memory: Option<Bytes>,
     pub(super) max_grants: Option<Spanned<i64>>,
-    pub(super) shortest_period: Option<Spanned<String>>,
-    pub(super) least_reservation: Option<Spanned<String>>,
+    pub(super) shortest_period: Option<Spanned<Duration>>,
+    pub(super) least_reservation: Option<Share>,
     pub(super) allow: Option<Vec<Spanned<String>>>,
 }
 
@@ -61,12 +63,12 @@ pub(super) struct RawQuota {
 pub(super) struct RawUser {
     pub(super) name: Option<Spanned<String>>,
     pub(super) uid: Option<Spanned<i64>>,
-    share: Option<Spanned<String>>,
-    link: Option<Spanned<String>>,
-    queue_memory: Option<Spanned<String>>,
+    share: Option<Share>,
+    link: Option<Share>,
+    queue_memory: Option<Bytes>,
     max_grants: Option<Spanned<i64>>,
-    shortest_period: Option<Spanned<String>>,
-    least_reservation: Option<Spanned<String>>,
+    shortest_period: Option<Spanned<Duration>>,
+    least_reservation: Option<Share>,
     allow: Option<Vec<Spanned<String>>>,
 }
 
@@ -75,13 +77,13 @@ pub(super) struct RawUser {
 pub(super) struct RawGroup {
     pub(super) name: Option<Spanned<String>>,
     pub(super) gid: Option<Spanned<i64>>,
-    pub(super) together: Option<Spanned<String>>,
-    share: Option<Spanned<String>>,
-    link: Option<Spanned<String>>,
-    queue_memory: Option<Spanned<String>>,
+    pub(super) together: Option<Share>,
+    share: Option<Share>,
+    link: Option<Share>,
+    queue_memory: Option<Bytes>,
     max_grants: Option<Spanned<i64>>,
-    shortest_period: Option<Spanned<String>>,
-    least_reservation: Option<Spanned<String>>,
+    shortest_period: Option<Spanned<Duration>>,
+    least_reservation: Option<Share>,
     allow: Option<Vec<Spanned<String>>>,
 }
 

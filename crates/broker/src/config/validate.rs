@@ -5,7 +5,7 @@ use std::fmt::Display;
 use nix::unistd::{Group, User};
 use punctual_model::contract::MAX_CPUS;
 use punctual_model::text_file::{self, Checked, Problem, choice, closest, printable};
-use punctual_model::units::{parse_bytes, parse_nanos, parse_ppm};
+use punctual_model::units::{Bytes, Share};
 use punctual_model::{Duration, FileError, Service};
 use toml::Spanned;
 
@@ -41,7 +41,7 @@ fn validate(raw: RawConfig) -> Checked<Config> {
     let mut groups = Vec::with_capacity(group.len());
     for raw in group {
         let whose = gid(raw.name.as_ref(), raw.gid.as_ref())?;
-        let together_ppm = raw.together.as_ref().map(share).transpose()?;
+        let together_ppm = raw.together.map(|Share(ppm)| ppm);
         groups.push((whose, Quota { together_ppm, ..quota(raw.into_quota(), &default)? }));
     }
     let minute = Duration::from_secs(60);
@@ -77,10 +77,10 @@ fn validate_host(raw: &RawHost, base: &Config) -> Checked<Host> {
             format!("{} CPUs; from 1 to {MAX_CPUS} can be promised", cpus.get_ref()),
         )),
     });
-    let reservable = raw.reservable.as_ref().map(|text| match share(text)? {
+    let reservable = raw.reservable.as_ref().map(|given| match given.get_ref().0 {
         ppm @ 1..=950_000 => Ok(ppm),
         ppm => Err(problem(
-            text,
+            given,
             format!(
                 "{} %; it must be above 0 and at most 95 %, so that ordinary work goes on",
                 ppm / 10_000
@@ -89,10 +89,10 @@ fn validate_host(raw: &RawHost, base: &Config) -> Checked<Host> {
     });
     let switch = match &raw.context_switch {
         None => base.context_switch,
-        Some(text) => match Service::from_nanos(nanos(text)?) {
+        Some(given) => match *given.get_ref() {
             switch if switch <= DEAREST_SWITCH => Some(switch),
             switch => {
-                return Err(problem(text, format!("{switch} is more than {DEAREST_SWITCH}")));
+                return Err(problem(given, format!("{switch} is more than {DEAREST_SWITCH}")));
             }
         },
     };
@@ -110,13 +110,9 @@ fn quota(raw: RawQuota, base: &Quota) -> Checked<Quota> {
     };
     let longest = Duration::from_secs(86_400);
     Ok(Quota {
-        link_ppm: raw.link.as_ref().map_or(Ok(base.link_ppm), share)?,
-        share_ppm: raw.share.as_ref().map_or(Ok(base.share_ppm), share)?,
-        queue_memory: match &raw.queue_memory {
-            None => base.queue_memory,
-            Some(text) => parse_bytes(text.get_ref())
-                .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref()))))?,
-        },
+        link_ppm: raw.link.map_or(base.link_ppm, |Share(ppm)| ppm),
+        share_ppm: raw.share.map_or(base.share_ppm, |Share(ppm)| ppm),
+        queue_memory: raw.queue_memory.map_or(base.queue_memory, |Bytes(bytes)| bytes),
         together_ppm: None,
         max_grants: number(raw.max_grants, base.max_grants, 0, 100_000)?,
         shortest_period: within(
@@ -127,8 +123,7 @@ fn quota(raw: RawQuota, base: &Quota) -> Checked<Quota> {
         )?,
         least_reservation_ppm: raw
             .least_reservation
-            .as_ref()
-            .map_or(Ok(base.least_reservation_ppm), share)?,
+            .map_or(base.least_reservation_ppm, |Share(ppm)| ppm),
         allow,
     })
 }
@@ -143,35 +138,18 @@ fn kind(name: &Spanned<String>) -> Checked<Kind> {
     })
 }
 
-pub(super) fn share(text: &Spanned<String>) -> Checked<u64> {
-    // A share of several CPUs exceeds 100 %: "150%" is one and a half.
-    let whole =
-        text.get_ref().strip_suffix('%').and_then(|number| number.trim().parse::<u64>().ok());
-    match whole {
-        Some(percent) if percent <= u64::from(MAX_CPUS) * 100 => Ok(percent * 10_000),
-        _ => parse_ppm(text.get_ref())
-            .map(u64::from)
-            .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref())))),
-    }
-}
-
-fn nanos(text: &Spanned<String>) -> Checked<u64> {
-    parse_nanos(text.get_ref())
-        .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref()))))
-}
-
 pub(super) fn within(
-    text: Option<Spanned<String>>,
+    given: Option<Spanned<Duration>>,
     base: Duration,
     least: Duration,
     most: Duration,
 ) -> Checked<Duration> {
-    let Some(text) = text else { return Ok(base) };
-    let length = Duration::from_nanos(nanos(&text)?);
+    let Some(given) = given else { return Ok(base) };
+    let length = *given.get_ref();
     if (least..=most).contains(&length) {
         Ok(length)
     } else {
-        Err(problem(&text, format!("{length} is not from {least} to {most}")))
+        Err(problem(&given, format!("{length} is not from {least} to {most}")))
     }
 }
 

@@ -6,10 +6,9 @@ use std::str::FromStr;
 
 use punctual_model::Duration;
 use punctual_model::channel::{
-    BitRate, HostPort, HostPortError, LinearBounded, Policing, RateError, Sensitivity, TooEarly,
-    TrafficError,
+    BitRate, HostPort, HostPortError, LinearBounded, Policing, Sensitivity, TooEarly, TrafficError,
 };
-use punctual_model::units::{self, UnitError};
+use punctual_model::units::{Frequency, MessageBytes, UnitError};
 use thiserror::Error;
 
 /// The bytes of a datagram in a broker's packets unless it is configured otherwise.
@@ -97,8 +96,6 @@ pub enum CompactError {
     )]
     BurstOfCredits(u32),
     /// The rate is invalid.
-    #[error(transparent)]
-    Rate(#[from] RateError),
     /// The destination is invalid.
     #[error("dest: \"{text}\" {why}")]
     Destination {
@@ -162,7 +159,7 @@ impl FromStr for Compact {
         let too_early =
             early.map(|text| choice("too_early", text, &TooEarly::NAMES)).transpose()?;
         let delay = delay.ok_or(CompactError::NoDelay)?;
-        let delay_bound = Duration::from_nanos(quantity("delay", delay, units::parse_nanos)?);
+        let delay_bound: Duration = quantity("delay", delay)?;
         if delay_bound.is_zero() {
             return Err(CompactError::ZeroDelay);
         }
@@ -200,12 +197,10 @@ impl fmt::Display for Compact {
 /// Returns the time between two messages: `40mbit/s` of messages of `max` bytes, `100/s`, or
 /// `10ms`.
 fn spacing(rate: &str, max: u32) -> Result<Duration, CompactError> {
-    let nanos = units::parse_period(rate).or_else(|_| units::parse_nanos(rate));
-    if let Ok(nanos) = nanos {
-        return Ok(Duration::from_nanos(nanos));
+    if let Ok(spacing) = rate.parse().map(|Frequency(spacing)| spacing).or_else(|_| rate.parse()) {
+        return Ok(spacing);
     }
-    let bits = quantity("the rate", rate, units::parse_bits_per_second)?;
-    Ok(BitRate::new(bits)?.time_of_below(max))
+    Ok(quantity::<BitRate>("the rate", rate)?.time_of_below(max))
 }
 
 fn bytes(key: &'static str, text: Option<&str>) -> Result<Option<u32>, CompactError> {
@@ -214,9 +209,7 @@ fn bytes(key: &'static str, text: Option<&str>) -> Result<Option<u32>, CompactEr
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return count(key, text).map(Some);
     }
-    let bytes = quantity(key, text, units::parse_bytes)?;
-    let too_many = |_| CompactError::Count { key, text: text.to_owned() };
-    u32::try_from(bytes).map(Some).map_err(too_many)
+    quantity(key, text).map(|MessageBytes(bytes)| Some(bytes))
 }
 
 fn count(key: &'static str, text: &str) -> Result<u32, CompactError> {
@@ -241,12 +234,8 @@ fn name_of<T: PartialEq>(value: T, all: &[(&'static str, T)]) -> &'static str {
     all.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| *name)
 }
 
-fn quantity(
-    key: &'static str,
-    text: &str,
-    parse: fn(&str) -> Result<u64, UnitError>,
-) -> Result<u64, CompactError> {
-    parse(text).map_err(|why| CompactError::Quantity { key, text: text.to_owned(), why })
+fn quantity<T: FromStr<Err = UnitError>>(key: &'static str, text: &str) -> Result<T, CompactError> {
+    text.parse().map_err(|why| CompactError::Quantity { key, text: text.to_owned(), why })
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ pub struct Link {
 }
 
 /// The processor time of each step of sending (real-time channels, Table 1). Zero by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SendCosts {
     /// `C_switch`: switching from one handler to another.
     pub switch: Service,

@@ -1,13 +1,14 @@
 //! The contract as the file has it: unchecked strings and numbers, each with its place.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
 use toml::Spanned;
+
+use crate::channel::{BitRate, SendCosts};
+use crate::units::{Bytes, Frequency, MessageBytes, Part, PicosPerByte};
+use crate::{Duration, Reservation, Service};
 
 #[derive(serde::Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -40,14 +41,14 @@ pub(super) struct RawSystem {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTask {
     pub(super) name: Spanned<String>,
-    pub(super) period: Option<Spanned<RawQuantity>>,
-    pub(super) min_inter_arrival: Option<Spanned<RawQuantity>>,
-    pub(super) relative_deadline: Option<Spanned<RawQuantity>>,
-    pub(super) release_jitter: Option<Spanned<RawQuantity>>,
-    pub(super) wcet: Spanned<RawQuantity>,
-    pub(super) wcet_high: Option<Spanned<RawQuantity>>,
-    pub(super) quantum: Option<Spanned<RawQuantity>>,
-    pub(super) last_segment: Option<Spanned<RawQuantity>>,
+    pub(super) period: Option<Spanned<Duration>>,
+    pub(super) min_inter_arrival: Option<Spanned<Duration>>,
+    pub(super) relative_deadline: Option<Spanned<Duration>>,
+    pub(super) release_jitter: Option<Spanned<Duration>>,
+    pub(super) wcet: Spanned<Service>,
+    pub(super) wcet_high: Option<Spanned<Service>>,
+    pub(super) quantum: Option<Spanned<Service>>,
+    pub(super) last_segment: Option<Spanned<Service>>,
     pub(super) preemptible: Option<bool>,
 }
 
@@ -55,10 +56,10 @@ pub(super) struct RawTask {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawUpcall {
     pub(super) name: Spanned<String>,
-    pub(super) period: Spanned<RawQuantity>,
+    pub(super) period: Spanned<Duration>,
     pub(super) batch: Spanned<i64>,
     pub(super) quantum: Option<Spanned<i64>>,
-    pub(super) time_per_pdu: Spanned<RawQuantity>,
+    pub(super) time_per_pdu: Spanned<Service>,
     pub(super) overrun: Option<Spanned<String>>,
 }
 
@@ -66,34 +67,24 @@ pub(super) struct RawUpcall {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawReservation {
     pub(super) name: Spanned<String>,
-    pub(super) budget: Spanned<RawQuantity>,
-    pub(super) period: Spanned<RawQuantity>,
+    pub(super) budget: Spanned<Service>,
+    pub(super) period: Spanned<Duration>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSending {
-    pub(super) bandwidth: Option<Spanned<RawQuantity>>,
-    pub(super) time_per_byte: Option<Spanned<RawQuantity>>,
-    pub(super) startup: Option<Spanned<RawQuantity>>,
-    pub(super) packet: Spanned<RawQuantity>,
+    pub(super) bandwidth: Option<Spanned<BitRate>>,
+    pub(super) time_per_byte: Option<Spanned<PicosPerByte>>,
+    pub(super) startup: Option<Spanned<Duration>>,
+    pub(super) packet: Spanned<MessageBytes>,
     pub(super) packets_per_block: Option<Spanned<i64>>,
-    pub(super) cpu: Option<Spanned<String>>,
-    pub(super) allowance: Option<Spanned<RawQuantity>>,
-    pub(super) best_effort: Option<Spanned<RawQuantity>>,
-    pub(super) best_effort_min: Option<Spanned<RawQuantity>>,
-    pub(super) memory: Option<Spanned<RawQuantity>>,
-    pub(super) costs: Option<RawCosts>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawCosts {
-    pub(super) switch: Spanned<RawQuantity>,
-    pub(super) cache: Spanned<RawQuantity>,
-    pub(super) first_packet: Spanned<RawQuantity>,
-    pub(super) packet: Spanned<RawQuantity>,
-    pub(super) link_scheduling: Spanned<RawQuantity>,
+    pub(super) cpu: Option<Spanned<Reservation>>,
+    pub(super) allowance: Option<Spanned<Duration>>,
+    pub(super) best_effort: Option<Spanned<MessageBytes>>,
+    pub(super) best_effort_min: Option<Spanned<MessageBytes>>,
+    pub(super) memory: Option<Spanned<Bytes>>,
+    pub(super) costs: Option<SendCosts>,
 }
 
 /// Both forms of a channel in one, so that a key of the other form is told from a misspelt one.
@@ -101,17 +92,17 @@ pub(super) struct RawCosts {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawChannel {
     pub(super) name: Spanned<String>,
-    pub(super) max_message: Option<Spanned<RawQuantity>>,
-    pub(super) min_message: Option<Spanned<RawQuantity>>,
-    pub(super) max_rate: Option<Spanned<RawQuantity>>,
-    pub(super) min_inter_arrival: Option<Spanned<RawQuantity>>,
+    pub(super) max_message: Option<Spanned<MessageBytes>>,
+    pub(super) min_message: Option<Spanned<MessageBytes>>,
+    pub(super) max_rate: Option<Spanned<Frequency>>,
+    pub(super) min_inter_arrival: Option<Spanned<Duration>>,
     pub(super) max_burst: Option<Spanned<i64>>,
     pub(super) class: Option<Spanned<String>>,
-    pub(super) peak_rate: Option<Spanned<RawQuantity>>,
-    pub(super) sustained_rate: Option<Spanned<RawQuantity>>,
-    pub(super) max_sdu: Option<Spanned<RawQuantity>>,
-    pub(super) delay_variation_tolerance: Option<Spanned<RawQuantity>>,
-    pub(super) delay_bound: Option<Spanned<RawQuantity>>,
+    pub(super) peak_rate: Option<Spanned<BitRate>>,
+    pub(super) sustained_rate: Option<Spanned<BitRate>>,
+    pub(super) max_sdu: Option<Spanned<MessageBytes>>,
+    pub(super) delay_variation_tolerance: Option<Spanned<Duration>>,
+    pub(super) delay_bound: Option<Spanned<Duration>>,
     pub(super) direction: Option<Spanned<String>>,
     pub(super) destination: Option<Spanned<String>>,
     pub(super) listen: Option<Spanned<String>>,
@@ -126,13 +117,13 @@ pub(super) struct RawChannel {
 pub(super) struct RawStream {
     pub(super) name: Spanned<String>,
     pub(super) class: Spanned<String>,
-    pub(super) frame_rate: Option<Spanned<RawQuantity>>,
-    pub(super) frame_period: Option<Spanned<RawQuantity>>,
-    pub(super) frame_size: Spanned<RawQuantity>,
+    pub(super) frame_rate: Option<Spanned<Frequency>>,
+    pub(super) frame_period: Option<Spanned<Duration>>,
+    pub(super) frame_size: Spanned<MessageBytes>,
     pub(super) burst: Option<Spanned<i64>>,
-    pub(super) delay: Spanned<RawQuantity>,
-    pub(super) tolerated_loss: Option<Spanned<RawQuantity>>,
-    pub(super) time_per_pdu: Spanned<RawQuantity>,
+    pub(super) delay: Spanned<Duration>,
+    pub(super) tolerated_loss: Option<Spanned<Part>>,
+    pub(super) time_per_pdu: Spanned<Service>,
 }
 
 #[derive(serde::Deserialize)]
@@ -148,39 +139,4 @@ pub(super) struct RawCommand {
     pub(super) directory: Option<Spanned<String>>,
     /// Sorted by name, so that the same file always means the same.
     pub(super) environment: Option<Spanned<BTreeMap<String, String>>>,
-}
-
-/// A quantity: a string with a unit, or a bare number that lacks its unit. Bare numbers are
-/// accepted here so that validation can say more than "expected a string".
-pub(super) enum RawQuantity {
-    Text(String),
-    Bare(String),
-}
-
-impl<'de> Deserialize<'de> for RawQuantity {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct QuantityVisitor;
-
-        impl Visitor<'_> for QuantityVisitor {
-            type Value = RawQuantity;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number with its unit in quotes, such as \"40ms\" or \"4KiB\"")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawQuantity, E> {
-                Ok(RawQuantity::Text(text.into()))
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<RawQuantity, E> {
-                Ok(RawQuantity::Bare(format!("{number}")))
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<RawQuantity, E> {
-                Ok(RawQuantity::Bare(format!("{number}")))
-            }
-        }
-
-        deserializer.deserialize_any(QuantityVisitor)
-    }
 }

@@ -6,13 +6,15 @@
 
 mod data;
 mod decimal;
+mod declared;
 mod share;
 mod time;
 
 use core::fmt;
 
 pub use data::{parse_bits_per_second, parse_bytes};
-pub use share::{parse_period, parse_ppm, percent};
+pub use declared::{Bytes, Frequency, MessageBytes, Part, PicosPerByte, Share};
+pub use share::{parse_period, parse_ppm, parse_share, percent};
 pub use time::{MAX_NANOS, MAX_PICOS_PER_BYTE, parse_nanos, parse_picos_per_byte, write_nanos};
 
 pub(crate) use share::share_ppm;
@@ -26,12 +28,18 @@ pub enum Quantity {
     TimePerByte,
     /// An amount of data, in bytes.
     Size,
+    /// The size of one message, frame or packet, in bytes.
+    Message,
     /// A data rate, in bits a second.
     Rate,
     /// A frequency, parsed into the time between two events.
     Frequency,
     /// A part of a whole, in parts per million.
     Part,
+    /// A share of one CPU or of several, in parts per million of one.
+    Share,
+    /// A percentile of a distribution, in parts per million.
+    Percentile,
 }
 
 /// The error in a text.
@@ -51,8 +59,10 @@ pub enum Fault {
     TooFine,
     /// More than a contract may name.
     TooLarge,
-    /// `"0/s"`: an event that never happens. No other zero is invalid by itself.
-    Never,
+    /// `"0/s"`, `"0bit/s"`: an event or a byte that never comes. No other zero is invalid by itself.
+    Zero,
+    /// `"9%"`: a percentile below the median.
+    TooLow,
 }
 
 /// The reason that a text is not the quantity it should be. The message continues the text:
@@ -89,7 +99,8 @@ impl fmt::Display for UnitError {
             Fault::TooLarge => {
                 write!(f, "is {}, the most a contract may name", quantity.too_large())
             }
-            Fault::Never => write!(f, "is never; it must be above zero, such as {example}"),
+            Fault::Zero => write!(f, "is zero; it must be more, such as {example}"),
+            Fault::TooLow => write!(f, "is below 50%; half would cost more"),
         }
     }
 }
@@ -100,10 +111,12 @@ impl Quantity {
         match self {
             Self::Time => "ns, us, ms or s",
             Self::TimePerByte => "ps, ns or us",
-            Self::Size => "B, kB, MB or GB (powers of 1000), or KiB, MiB or GiB (of 1024)",
+            Self::Size | Self::Message => {
+                "B, kB, MB or GB (powers of 1000), or KiB, MiB or GiB (of 1024)"
+            }
             Self::Rate => "bit/s, kbit/s, mbit/s or gbit/s (or bytes: B/s, kB/s, KiB/s, …)",
             Self::Frequency => "/s",
-            Self::Part => "%",
+            Self::Part | Self::Share | Self::Percentile => "%",
         }
     }
 
@@ -112,10 +125,10 @@ impl Quantity {
         match self {
             Self::Time => "ms",
             Self::TimePerByte => "ns",
-            Self::Size => "B",
+            Self::Size | Self::Message => "B",
             Self::Rate => "bit/s",
             Self::Frequency => "/s",
-            Self::Part => "%",
+            Self::Part | Self::Share | Self::Percentile => "%",
         }
     }
 
@@ -123,10 +136,10 @@ impl Quantity {
         match self {
             Self::Time => "\"40ms\"",
             Self::TimePerByte => "\"50ns\"",
-            Self::Size => "\"4KiB\"",
+            Self::Size | Self::Message => "\"4KiB\"",
             Self::Rate => "\"10mbit/s\"",
             Self::Frequency => "\"25/s\"",
-            Self::Part => "\"1%\"",
+            Self::Part | Self::Share | Self::Percentile => "\"1%\"",
         }
     }
 
@@ -134,10 +147,10 @@ impl Quantity {
         match self {
             Self::Time => "\"1.84ms\"",
             Self::TimePerByte => "\"0.8ns\"",
-            Self::Size => "\"1.5KiB\"",
+            Self::Size | Self::Message => "\"1.5KiB\"",
             Self::Rate => "\"12.5mbit/s\"",
             Self::Frequency => "\"29.97/s\"",
-            Self::Part => "\"0.5%\"",
+            Self::Part | Self::Share | Self::Percentile => "\"0.5%\"",
         }
     }
 
@@ -145,10 +158,10 @@ impl Quantity {
         match self {
             Self::Time => "one nanosecond",
             Self::TimePerByte => "one picosecond",
-            Self::Size => "one byte",
+            Self::Size | Self::Message => "one byte",
             Self::Rate => "one bit a second",
             Self::Frequency => "18 digits after the point, or above one a nanosecond",
-            Self::Part => "one part per million, 0.0001%",
+            Self::Part | Self::Share | Self::Percentile => "one part per million, 0.0001%",
         }
     }
 
@@ -157,9 +170,11 @@ impl Quantity {
             Self::Time => "longer than a day",
             Self::TimePerByte => "longer than 1ms",
             Self::Size => "more than 1024 TiB",
+            Self::Message => "more than 4294967295B",
             Self::Rate => "above 1000 gbit/s",
             Self::Frequency => "rarer than once a day",
-            Self::Part => "above 100%",
+            Self::Part | Self::Percentile => "above 100%",
+            Self::Share => "above 102400%",
         }
     }
 
@@ -201,7 +216,7 @@ mod tests {
             (parse_ppm("x%").map(|_| ()), "write it like \"0.5%\""),
             (parse_picos_per_byte("0.0001ns").map(|_| ()), "is finer than one picosecond"),
             (parse_nanos("86401s").map(|_| ()), "is longer than a day, the most a contract may"),
-            (parse_period("0/s").map(|_| ()), "is never; it must be above zero"),
+            (parse_period("0/s").map(|_| ()), "is zero; it must be more"),
         ] {
             let message = error.expect_err("wrong").to_string();
             assert!(message.contains(words), "{message}\n wanted {words}");

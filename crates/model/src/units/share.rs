@@ -6,6 +6,7 @@ use alloc::string::String;
 use super::decimal::{self, Decimal};
 use super::time::MAX_NANOS;
 use super::{Fault, Quantity, UnitError};
+use crate::contract::MAX_CPUS;
 use crate::time::{Duration, Service};
 
 /// Parses a frequency into the time between two events in nanoseconds, rounded *down*: `"29.97/s"`
@@ -15,7 +16,7 @@ pub fn parse_period(text: &str) -> Result<u64, UnitError> {
         if unit != "/s" {
             return Err(Fault::UnknownUnit);
         }
-        let nanos = Decimal::parse(number)?.divide(1_000_000_000).ok_or(Fault::Never)?;
+        let nanos = Decimal::parse(number)?.divide(1_000_000_000).ok_or(Fault::Zero)?;
         match u64::try_from(nanos) {
             Ok(0) => Err(Fault::TooFine),
             Ok(nanos) if nanos <= MAX_NANOS => Ok(nanos),
@@ -27,14 +28,22 @@ pub fn parse_period(text: &str) -> Result<u64, UnitError> {
 
 /// Parses a percentage into parts per million, exactly: `"0.5%"` is 5,000.
 pub fn parse_ppm(text: &str) -> Result<u32, UnitError> {
-    let parsed = decimal::split(text).and_then(|(number, unit)| {
-        if unit != "%" {
-            return Err(Fault::UnknownUnit);
-        }
-        let ppm = Decimal::parse(number)?.times(10_000, 1_000_000)?;
-        u32::try_from(ppm).map_err(|_| Fault::TooLarge)
-    });
-    Quantity::Part.named(parsed)
+    let parsed = percentage(text, 1_000_000);
+    Quantity::Part.named(parsed.and_then(|ppm| u32::try_from(ppm).map_err(|_| Fault::TooLarge)))
+}
+
+/// Parses a share of up to [`MAX_CPUS`] CPUs into parts per million of one, exactly: `"150%"` is
+/// one and a half.
+pub fn parse_share(text: &str) -> Result<u64, UnitError> {
+    Quantity::Share.named(percentage(text, u64::from(MAX_CPUS) * 1_000_000))
+}
+
+fn percentage(text: &str, most: u64) -> Result<u64, Fault> {
+    let (number, unit) = decimal::split(text)?;
+    if unit != "%" {
+        return Err(Fault::UnknownUnit);
+    }
+    Decimal::parse(number)?.times(10_000, most)
 }
 
 /// Returns `work` in every `period` in parts per million of a CPU, rounded up. It is at most
@@ -72,7 +81,7 @@ mod tests {
             assert_eq!(parse_period(text), Ok(nanos), "{text}");
         }
         for (text, wanted) in [
-            ("0/s", Fault::Never),
+            ("0/s", Fault::Zero),
             ("10/min", Fault::UnknownUnit),
             ("25Hz", Fault::UnknownUnit),
             ("25", Fault::MissingUnit),

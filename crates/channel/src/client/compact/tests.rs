@@ -44,7 +44,7 @@ fn errors_name_the_wrong_part() {
         ("delay=5ms", "no rate"),
         ("40mbit/s", "no delay bound"),
         ("40mb/s,delay=5ms", "40mb/s"),
-        ("0bit/s,delay=5ms", "rate is zero"),
+        ("0bit/s,delay=5ms", "the rate: \"0bit/s\" is zero"),
         ("40mbit/s,delay=5", "has no unit"),
         ("40mbit/s,delay=0ms", "delay bound is zero"),
         ("40mbit/s,delay=5ms,delay=6ms", "delay twice"),

@@ -10,10 +10,7 @@ use toml::Spanned;
 
 use super::super::raw::RawChannel;
 use super::super::{BestEffortChannel, ReceivingChannel};
-use super::fields::{
-    self, Checked, bit_rate, choice, count, duration, message_bytes, optional, period_of, problem,
-    span_or,
-};
+use super::fields::{self, Checked, bytes, choice, count, optional, problem, span_or, value};
 use super::routes;
 use crate::Duration;
 use crate::channel::{
@@ -86,7 +83,7 @@ pub(super) fn channels(
 
 fn channel(raw: &RawChannel, name: String, traffic: &Traffic) -> Checked<Channel> {
     let given = needed(raw, &name, "delay_bound", "\"100ms\"", &raw.delay_bound)?;
-    let bound = duration("delay_bound", given)?;
+    let bound = *given.get_ref();
     Channel::new(name, traffic, bound).or_else(|error| {
         let span = match error {
             ChannelError::ZeroDelayBound => given.span(),
@@ -112,10 +109,10 @@ fn bounded(raw: &RawChannel, name: &str, policing: Policing) -> Checked<LinearBo
         )
     })?;
     let largest = needed(raw, name, "max_message", "\"32KiB\"", &raw.max_message)?;
-    let max_message = message_bytes("max_message", largest)?;
+    let max_message = largest.get_ref().0;
     let (span, spacing) = match (&raw.max_rate, &raw.min_inter_arrival) {
-        (Some(rate), None) => (rate.span(), period_of("max_rate", rate)?),
-        (None, Some(spacing)) => (spacing.span(), duration("min_inter_arrival", spacing)?),
+        (Some(rate), None) => (rate.span(), rate.get_ref().0),
+        (None, Some(spacing)) => (spacing.span(), *spacing.get_ref()),
         (None, None) => {
             return problem(
                 raw.name.span(),
@@ -136,7 +133,7 @@ fn bounded(raw: &RawChannel, name: &str, policing: Policing) -> Checked<LinearBo
         }
     };
     // The default allows messages of one byte: many short packets cost more than a long one.
-    let min_message = optional("min_message", &raw.min_message, message_bytes)?.unwrap_or(1);
+    let min_message = bytes(&raw.min_message).unwrap_or(1);
     let burst = match burst_of_credits(policing, name, ("max_burst", &raw.max_burst))? {
         Some(burst) => burst,
         None => optional("max_burst", &raw.max_burst, count)?.unwrap_or(1),
@@ -175,7 +172,7 @@ fn atm(
     })?;
     let (peak_rate, sustained_rate) = rates(raw, name, class)?;
     let largest = needed(raw, name, "max_sdu", "\"8KiB\"", &raw.max_sdu)?;
-    let max_sdu = message_bytes("max_sdu", largest)?;
+    let max_sdu = largest.get_ref().0;
     let given = &raw.delay_variation_tolerance;
     let credits = burst_of_credits(policing, name, ("delay_variation_tolerance", given))?;
     let tolerance = match credits {
@@ -184,7 +181,7 @@ fn atm(
             let spacing = sustained_rate.time_of_below(max_sdu);
             Some(spacing.checked_mul(u64::from(burst) - 1).unwrap_or(Duration::MAX))
         }
-        None => optional("delay_variation_tolerance", given, duration)?,
+        None => value(given),
     };
     let spec = TrafficSpec {
         class,
@@ -207,8 +204,8 @@ fn atm(
 /// Reads the peak and the sustained rate. One of them is enough if the rate is constant or nothing
 /// is promised.
 fn rates(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<(BitRate, BitRate)> {
-    let peak = optional("peak_rate", &raw.peak_rate, bit_rate)?;
-    let sustained = optional("sustained_rate", &raw.sustained_rate, bit_rate)?;
+    let peak = value(&raw.peak_rate);
+    let sustained = value(&raw.sustained_rate);
     let missing = match (peak, sustained, class) {
         (Some(peak), Some(sustained), _) => return Ok((peak, sustained)),
         (Some(rate), None, ServiceClass::Cbr | ServiceClass::Ubr)

@@ -5,11 +5,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::super::raw::RawStream;
-use super::fields::{
-    self, Checked, choice, count, duration, message_bytes, optional, parts_per_million, period_of,
-    problem, service, span_or,
-};
+use super::fields::{self, Checked, choice, count, optional, problem, span_or, value};
 use crate::stream::StreamError;
+use crate::units::Part;
 use crate::{Stream, StreamClass, StreamSpec};
 
 pub(super) fn stream(raw: RawStream, names: &mut BTreeSet<String>) -> Checked<Stream> {
@@ -24,8 +22,8 @@ pub(super) fn stream(raw: RawStream, names: &mut BTreeSet<String>) -> Checked<St
         );
     }
     let (period_span, frame_period) = match (&raw.frame_rate, &raw.frame_period) {
-        (Some(rate), None) => (rate.span(), period_of("frame_rate", rate)?),
-        (None, Some(period)) => (period.span(), duration("frame_period", period)?),
+        (Some(rate), None) => (rate.span(), rate.get_ref().0),
+        (None, Some(period)) => (period.span(), *period.get_ref()),
         (None, None) => {
             return problem(
                 name_span,
@@ -44,15 +42,15 @@ pub(super) fn stream(raw: RawStream, names: &mut BTreeSet<String>) -> Checked<St
             );
         }
     };
-    let loss = optional("tolerated_loss", &raw.tolerated_loss, parts_per_million)?;
+    let loss = value(&raw.tolerated_loss);
     let spec = StreamSpec {
         class: choice("class", &raw.class, &StreamClass::NAMES)?,
         frame_period,
-        frame_size: message_bytes("frame_size", &raw.frame_size)?,
+        frame_size: raw.frame_size.get_ref().0,
         burst: optional("burst", &raw.burst, count)?.unwrap_or(1),
-        delay: duration("delay", &raw.delay)?,
-        tolerated_loss_ppm: loss.unwrap_or(0),
-        time_per_pdu: service("time_per_pdu", &raw.time_per_pdu)?,
+        delay: *raw.delay.get_ref(),
+        tolerated_loss_ppm: loss.map_or(0, |Part(ppm)| ppm),
+        time_per_pdu: *raw.time_per_pdu.get_ref(),
         name,
     };
     Stream::new(spec).or_else(|error| {

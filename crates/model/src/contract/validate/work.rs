@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::super::raw::{RawReservation, RawTask, RawUpcall};
 use super::super::{NamedReservation, Policy};
-use super::fields::{self, Checked, count, duration, optional, problem, service, span_or};
+use super::fields::{self, Checked, count, optional, problem, span_or, value};
 use crate::reservation::ReservationError;
 use crate::task::TaskError;
 use crate::upcall::UpcallError;
@@ -19,10 +19,10 @@ pub(super) fn task(raw: RawTask, policy: Policy, names: &mut BTreeSet<String>) -
     let name_span = raw.name.span();
     let name = fields::name(raw.name.clone(), names)?;
     let (period_span, min_inter_arrival) = spacing(&raw, &name, name_span.clone())?;
-    let relative_deadline = optional("relative_deadline", &raw.relative_deadline, duration)?;
-    let release_jitter = optional("release_jitter", &raw.release_jitter, duration)?;
-    let wcet = service("wcet", &raw.wcet)?;
-    let wcet_high = optional("wcet_high", &raw.wcet_high, service)?;
+    let relative_deadline = value(&raw.relative_deadline);
+    let release_jitter = value(&raw.release_jitter);
+    let wcet = *raw.wcet.get_ref();
+    let wcet_high = value(&raw.wcet_high);
     if let (Some(given), false) = (&raw.wcet_high, policy == Policy::EdfVd) {
         return problem(
             given.span(),
@@ -58,8 +58,8 @@ pub(super) fn task(raw: RawTask, policy: Policy, names: &mut BTreeSet<String>) -
 
 fn spacing(raw: &RawTask, name: &str, at: Range<usize>) -> Checked<(Range<usize>, Duration)> {
     match (&raw.period, &raw.min_inter_arrival) {
-        (Some(period), None) => Ok((period.span(), duration("period", period)?)),
-        (None, Some(arrival)) => Ok((arrival.span(), duration("min_inter_arrival", arrival)?)),
+        (Some(period), None) => Ok((period.span(), *period.get_ref())),
+        (None, Some(arrival)) => Ok((arrival.span(), *arrival.get_ref())),
         (None, None) => problem(
             at,
             format!(
@@ -91,8 +91,8 @@ fn segments(raw: &RawTask, name: &str, wcet: Service) -> Checked<(Service, Servi
             ),
         };
     }
-    let last = optional("last_segment", &raw.last_segment, service)?;
-    let quantum = match (optional("quantum", &raw.quantum, service)?, last, &raw.last_segment) {
+    let last = value(&raw.last_segment);
+    let quantum = match (value(&raw.quantum), last, &raw.last_segment) {
         (None, Some(last), Some(given)) if last > wcet => {
             return problem(
                 given.span(),
@@ -112,10 +112,10 @@ pub(super) fn upcall(raw: RawUpcall, names: &mut BTreeSet<String>) -> Checked<Up
     let batch = count("batch", &raw.batch)?;
     let overrun = raw.overrun.as_ref().map_or(Ok(Overrun::default()), overrun)?;
     let spec = UpcallSpec {
-        period: duration("period", &raw.period)?,
+        period: *raw.period.get_ref(),
         batch,
         quantum: optional("quantum", &raw.quantum, count)?.unwrap_or(batch),
-        time_per_pdu: service("time_per_pdu", &raw.time_per_pdu)?,
+        time_per_pdu: *raw.time_per_pdu.get_ref(),
         name,
     };
     Upcall::new(spec).map(|upcall| upcall.with_overrun(overrun)).or_else(|error| {
@@ -148,8 +148,8 @@ pub(super) fn reservation(
     names: &mut BTreeSet<String>,
 ) -> Checked<NamedReservation> {
     let name = fields::name(raw.name, names)?;
-    let budget = service("budget", &raw.budget)?;
-    let period = duration("period", &raw.period)?;
+    let budget = *raw.budget.get_ref();
+    let period = *raw.period.get_ref();
     match Reservation::new(budget, period) {
         Ok(reservation) => Ok(NamedReservation { name, reservation }),
         Err(error) => {

@@ -4,30 +4,30 @@ use alloc::format;
 
 use toml::Spanned;
 
-use super::raw::{RawArrival, RawMessage, RawReceiving, RawSending, Text};
-use super::validate::{counted, problem, quantity, service};
+use super::raw::{RawArrival, RawMessage, RawReceiving, RawSending};
+use super::validate::{counted, problem};
 use crate::channel::{Framing, SendCosts};
 use crate::host::{ArrivalCost, MessageCost, ReceiveCharge, ReceiveCosts, SendCharge};
 use crate::text_file::{self, Checked, choice};
-use crate::units;
+use crate::units::MessageBytes;
 
 pub(super) fn sending(raw: RawSending) -> Checked<SendCharge> {
     let costs = SendCosts {
-        switch: service("switch", &raw.switch)?,
-        cache: service("cache", &raw.cache)?,
-        first_packet: service("first_packet", &raw.first_packet)?,
-        packet: service("packet", &raw.packet)?,
-        link_scheduling: service("link_scheduling", &raw.link_scheduling)?,
+        switch: raw.switch,
+        cache: raw.cache,
+        first_packet: raw.first_packet,
+        packet: raw.packet,
+        link_scheduling: raw.link_scheduling,
     };
     raw.charge(costs)
 }
 
 pub(super) fn receiving(raw: RawReceiving) -> Checked<ReceiveCharge> {
     let costs = ReceiveCosts {
-        switch: service("switch", &raw.switch)?,
-        cache: service("cache", &raw.cache)?,
-        first_packet: service("first_packet", &raw.first_packet)?,
-        packet: service("packet", &raw.packet)?,
+        switch: raw.switch,
+        cache: raw.cache,
+        first_packet: raw.first_packet,
+        packet: raw.packet,
     };
     raw.charge(costs)
 }
@@ -80,10 +80,10 @@ pub(super) fn arrival(
     Ok(arrival)
 }
 
-pub(super) fn packet_bytes(key: &str, raw: &Text) -> Checked<u32> {
-    match u32::try_from(quantity(key, raw, units::parse_bytes)?) {
-        Ok(bytes @ 1..) => Ok(bytes),
-        _ => problem(raw, format!("{key} must be from 1B to {}B", u32::MAX)),
+pub(super) fn packet_bytes(key: &str, raw: &Spanned<MessageBytes>) -> Checked<u32> {
+    match raw.get_ref().0 {
+        bytes @ 1.. => Ok(bytes),
+        0 => problem(raw, format!("{key} must be from 1B to {}B", u32::MAX)),
     }
 }
 

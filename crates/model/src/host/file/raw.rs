@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 use toml::Spanned;
 
 use super::packets::packet_bytes;
-use super::validate::{counted, duration, percentile, spread, text};
-use crate::Duration;
-use crate::host::{Sampled, StepCharge, Under};
+use super::validate::{counted, spread, text};
+use crate::host::{Percentile, Sampled, StepCharge, Under};
 use crate::text_file::{Checked, choice};
+use crate::units::{Bytes, MessageBytes};
+use crate::{Duration, Service};
 
-/// A string that holds a quantity with its unit, or a text.
+/// A text, with its place.
 pub(super) type Text = Spanned<String>;
 
 #[derive(serde::Deserialize)]
@@ -47,21 +48,21 @@ pub(super) struct RawHost {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRun {
     pub(super) at_unix_s: Spanned<i64>,
-    pub(super) duration: Text,
+    pub(super) duration: Duration,
     pub(super) version: Text,
     #[serde(default)]
     pub(super) quick: bool,
-    pub(super) stolen: Option<Text>,
+    pub(super) stolen: Option<Duration>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSwitching {
-    pub(super) switch: Text,
+    pub(super) switch: Service,
     pub(super) by: Text,
-    pub(super) cache_refill: Text,
-    pub(super) working_set: Text,
-    pub(super) percentile: Text,
+    pub(super) cache_refill: Service,
+    pub(super) working_set: Spanned<Bytes>,
+    pub(super) percentile: Percentile,
 }
 
 /// Declares an entry with keys of its own and those that several kinds of entries have. It is a macro because a key
@@ -71,22 +72,21 @@ macro_rules! entry {
         entry!($name, $own, {
             under: Text,
             samples: Spanned<i64>,
-            min: Text,
-            p50: Text,
-            p99: Text,
-            max: Text,
+            min: Duration,
+            p50: Duration,
+            p99: Duration,
+            max: Duration,
             discarded: Option<Spanned<i64>>,
-            stolen: Option<Text>,
+            stolen: Option<Duration>,
         });
 
         impl $name {
             pub(super) fn sampled(&self) -> Checked<Sampled> {
-                let stolen = self.stolen.as_ref();
                 Ok(Sampled {
                     under: choice("class", &self.under, &Under::NAMES)?,
-                    spread: spread(&self.samples, [&self.min, &self.p50, &self.p99, &self.max])?,
+                    spread: spread(&self.samples, [self.min, self.p50, self.p99, self.max])?,
                     discarded: self.discarded.as_ref().map_or(Ok(0), |at| counted("discarded", at))?,
-                    stolen: stolen.map_or(Ok(Duration::ZERO), |at| duration("stolen", at))?,
+                    stolen: self.stolen.unwrap_or_default(),
                 })
             }
         }
@@ -94,8 +94,8 @@ macro_rules! entry {
     ($name:ident, $own:tt, charge) => {
         entry!($name, $own, {
             path: Option<Text>,
-            largest_packet: Option<Text>,
-            percentile: Option<Text>,
+            largest_packet: Option<Spanned<MessageBytes>>,
+            percentile: Option<Percentile>,
         });
 
         impl $name {
@@ -107,7 +107,7 @@ macro_rules! entry {
                     largest_packet: largest_packet
                         .map(|bytes| packet_bytes("largest_packet", &bytes))
                         .transpose()?,
-                    percentile: self.percentile.as_ref().map(percentile).transpose()?,
+                    percentile: self.percentile,
                 })
             }
         }
@@ -124,31 +124,31 @@ macro_rules! entry {
 
 // The keys of `[sending.costs]` in a contract, and the conditions of their measurement.
 entry!(RawSending, {
-    switch: Text,
-    cache: Text,
-    first_packet: Text,
-    packet: Text,
-    link_scheduling: Text,
+    switch: Service,
+    cache: Service,
+    first_packet: Service,
+    packet: Service,
+    link_scheduling: Service,
 }, charge);
 
 entry!(RawReceiving, {
-    switch: Text,
-    cache: Text,
-    first_packet: Text,
-    packet: Text,
+    switch: Service,
+    cache: Service,
+    first_packet: Service,
+    packet: Service,
 }, charge);
 
 entry!(RawFigure, { operation: Text, }, sampled);
 
-entry!(RawRefill, { working_set: Text, }, sampled);
+entry!(RawRefill, { working_set: Spanned<Bytes>, }, sampled);
 
 entry!(RawMessage, {
-    packet: Text,
+    packet: Spanned<MessageBytes>,
     packets_per_block: Spanned<i64>,
     packets: Spanned<i64>,
 }, sampled);
 
-entry!(RawArrival, { packet: Text, framing: Text, packets: Spanned<i64>, }, sampled);
+entry!(RawArrival, { packet: Spanned<MessageBytes>, framing: Text, packets: Spanned<i64>, }, sampled);
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]

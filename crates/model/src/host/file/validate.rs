@@ -12,12 +12,11 @@ use super::raw::{
 };
 use super::{FORMAT, MAX_ENTRIES, packets};
 use crate::host::{
-    Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Percentile, Run, Spread,
-    SwitchCharge,
+    Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Run, Spread, SwitchCharge,
 };
-use crate::text_file::{self, Checked, choice, printable};
-use crate::units::{self, UnitError};
-use crate::{Duration, FileError, Service};
+use crate::text_file::{self, Checked, choice};
+use crate::units::Bytes;
+use crate::{Duration, FileError};
 
 /// The longest text that is not a quantity, in characters.
 const MAX_TEXT: usize = 512;
@@ -112,31 +111,21 @@ fn run(raw: RawRun) -> Checked<Run> {
     };
     Ok(Run {
         at_unix_s,
-        duration: duration("duration", &raw.duration)?,
+        duration: raw.duration,
         version: text("version", raw.version)?,
         quick: raw.quick,
-        stolen: raw.stolen.map(|stolen| duration("stolen", &stolen)).transpose()?,
+        stolen: raw.stolen,
     })
 }
 
 fn switching(raw: RawSwitching) -> Checked<SwitchCharge> {
     Ok(SwitchCharge {
-        switch: service("switch", &raw.switch)?,
+        switch: raw.switch,
         by: choice("operation", &raw.by, &Operation::NAMES)?,
-        cache_refill: service("cache_refill", &raw.cache_refill)?,
+        cache_refill: raw.cache_refill,
         working_set: working_set(&raw.working_set)?,
-        percentile: percentile(&raw.percentile)?,
+        percentile: raw.percentile,
     })
-}
-
-pub(super) fn percentile(raw: &Text) -> Checked<Percentile> {
-    match Percentile::from_ppm(quantity("percentile", raw, units::parse_ppm)?) {
-        Some(percentile) => Ok(percentile),
-        None => {
-            let given = printable(raw.get_ref());
-            problem(raw, format!("percentile \"{given}\" is below 50%; half would cost more"))
-        }
-    }
 }
 
 fn figure(raw: Spanned<RawFigure>, seen: &mut BTreeSet<Operation>) -> Checked<Figure> {
@@ -167,19 +156,13 @@ fn absent(raw: Spanned<RawAbsent>) -> Checked<Absent> {
     Ok(Absent { what: text("what", raw.what)?, why: text("why", raw.why)? })
 }
 
-pub(super) fn spread(samples: &Spanned<i64>, [min, p50, p99, max]: [&Text; 4]) -> Checked<Spread> {
-    let times = [
-        duration("min", min)?,
-        duration("p50", p50)?,
-        duration("p99", p99)?,
-        duration("max", max)?,
-    ];
+pub(super) fn spread(samples: &Spanned<i64>, times: [Duration; 4]) -> Checked<Spread> {
     Spread::new(counted("samples", samples)?, times)
         .or_else(|error| problem(samples, error.to_string()))
 }
 
-fn working_set(raw: &Text) -> Checked<u64> {
-    match quantity("working_set", raw, units::parse_bytes)? {
+fn working_set(raw: &Spanned<Bytes>) -> Checked<u64> {
+    match raw.get_ref().0 {
         0 => problem(raw, "working_set is zero; it must be at least 1B"),
         bytes => Ok(bytes),
     }
@@ -201,21 +184,4 @@ pub(super) fn counted(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
     u32::try_from(*raw.get_ref()).or_else(|_| {
         problem(raw, format!("{key} is {}; it must be from 0 to {}", raw.get_ref(), u32::MAX))
     })
-}
-
-pub(super) fn duration(key: &str, raw: &Text) -> Checked<Duration> {
-    quantity(key, raw, units::parse_nanos).map(Duration::from_nanos)
-}
-
-pub(super) fn service(key: &str, raw: &Text) -> Checked<Service> {
-    quantity(key, raw, units::parse_nanos).map(Service::from_nanos)
-}
-
-pub(super) fn quantity<T>(
-    key: &str,
-    raw: &Text,
-    parse: fn(&str) -> Result<T, UnitError>,
-) -> Checked<T> {
-    parse(raw.get_ref())
-        .or_else(|why| problem(raw, format!("{key} \"{}\" {why}", printable(raw.get_ref()))))
 }
