@@ -170,7 +170,7 @@ fn a_hanging_guard_is_replaced_like_a_missing_one() {
     let guard = broker.guard();
     pidfd_send_signal(&guard, Signal::STOP).expect("it lives");
     assert!(!broker.ends().success());
-    assert!(broker.log().contains("has said nothing for"), "{}", broker.log());
+    assert!(broker.log().contains("has been silent for"), "{}", broker.log());
     assert!(!guard.has_ended());
     broker.restart();
     assert!(guard.has_ended(), "by its successor's broker");

@@ -61,7 +61,7 @@ fn an_error_is_named_with_its_place() {
         ("[[user]]\nname = \"no such user here\"", (2, 8), "there is no user"),
         ("[[user]]\nuid = -1", (2, 7), "no uid"),
         ("[[user]]\nuid = 1\nname = \"root\"", (3, 8), "not both"),
-        ("[[group]]\nshare = \"1%\"", (1, 1), "applies to nobody"),
+        ("[[group]]\nshare = \"1%\"", (1, 1), "applies to no group"),
         (
             "[channels]\nlink = \"1gbit/s\"\nearly_discard = \"bpf\"",
             (3, 17),

@@ -204,7 +204,7 @@ fn id(
         (Some(name), Some(_)) => Err(problem(name, format!("give name or {key}, not both"))),
         (None, None) => Err(Problem {
             offset: 0,
-            text: format!("a [[{kind}]] has neither name nor {key}, so it applies to nobody"),
+            text: format!("a [[{kind}]] has neither name nor {key}, so it applies to no {kind}"),
         }),
     }
 }

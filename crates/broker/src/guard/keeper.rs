@@ -142,7 +142,7 @@ impl Keeper {
     /// loop, when all [news](Self::news) have been read.
     pub(crate) fn is_lost(&mut self, now: Instant) -> Option<&str> {
         if let Some(silent) = self.silence.is_too_long(now) {
-            self.lost.get_or_insert_with(|| format!("it has said nothing for {silent}"));
+            self.lost.get_or_insert_with(|| format!("it has been silent for {silent}"));
         }
         self.lost.as_deref()
     }

@@ -26,7 +26,7 @@ pub struct Process {
 #[derive(Debug, Error)]
 pub enum PeerError {
     /// It has ended, or nothing can be read about it.
-    #[error("the broker cannot tell who you are: {0}")]
+    #[error("the broker cannot identify the client: {0}")]
     Unknown(#[from] io::Error),
     /// One user can have many ids there.
     #[error(

@@ -160,12 +160,12 @@ pub enum SendError {
     },
     /// ECONNREFUSED: an earlier datagram was answered by ICMP.
     #[error(
-        "nobody listens at the peer's port, says the answer to an earlier datagram: send again once it does"
+        "the answer to an earlier datagram says that no program listens at the peer's port: send again when one does"
     )]
     Refused,
     /// EHOSTUNREACH, ENETUNREACH: no route here, or a router's answer to an earlier datagram.
     #[error(
-        "the peer cannot be reached ({errno}): is the link up, and is there a route? `take_notice` tells who said so"
+        "the peer cannot be reached ({errno}): is the link up, and is there a route? `take_notice` returns the sender of this answer"
     )]
     Unreachable {
         /// The errno.

@@ -64,7 +64,7 @@ pub struct Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpreadError {
     /// There are no samples.
-    #[error("a spread of no samples says nothing; leave the entry out")]
+    #[error("a spread needs at least one sample; leave the entry out")]
     NoSamples,
     /// The values are not in ascending order.
     #[error("min {min}, p50 {p50}, p99 {p99} and max {max} are not in ascending order")]

@@ -133,7 +133,7 @@ impl Kind {
             Self::Run | Self::Sleep | Self::Timer => return None,
             Self::Lock => "a contract has no locks: waiting for their holders is not in the bounds",
             Self::Wait => "how long it waits for other threads is not known and not in the bounds",
-            Self::Wake => "a contract does not say who wakes whom",
+            Self::Wake => "a contract does not say which thread wakes which",
             Self::Device => "how long this takes is not stated, so the wcet is without it",
             Self::Yield => "a contract does not say where a thread gives up the CPU",
             Self::Fork => "how many threads this starts is not known, so none of them is in",

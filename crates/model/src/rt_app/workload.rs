@@ -194,7 +194,7 @@ impl Shared {
                 }
                 key if scheduling::KEYS.contains(&key) => continue,
                 "loop" if level == Level::Phase || int(member)? < 0 => continue,
-                "loop" => "in a contract work goes on for ever",
+                "loop" => "in a contract, work has no end",
                 "cpus" => {
                     self.cpus(member)?;
                     "the contract asks for as many CPUs as the file names, and admission places"

@@ -28,7 +28,7 @@ fn freezer() -> Check {
             Check::ok(NAME, format!("control groups of version {version}, tried"))
         }
         Err(refused) => {
-            let found = "no group could be frozen: who does not stop cannot be held";
+            let found = "no group could be frozen: a program that does not stop cannot be held";
             Check::warning(NAME, found, refused.to_string())
         }
     }

@@ -147,7 +147,7 @@ pub(super) fn timer_slack() -> Check {
         Check::warning(
             NAME,
             format!("{slack}: ordinary threads are woken that late on purpose"),
-            "start from a shell without it: whoever started this set PR_SET_TIMERSLACK",
+            "start from a shell without it: the process that started this one has set PR_SET_TIMERSLACK",
         )
     }
 }

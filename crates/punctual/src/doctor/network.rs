@@ -62,7 +62,9 @@ fn remedy(feature: Feature) -> &'static str {
         Feature::Trains => "Linux 4.18; without it each datagram takes a system call's time",
         Feature::ReceivedTrains => "Linux 5.0; without it each datagram is received for itself",
         Feature::ReceiveStamps => "Linux 4.0; without them arrivals are timed when they are read",
-        Feature::SentStamps => "Linux 4.0; without them nobody knows when a driver took a datagram",
+        Feature::SentStamps => {
+            "Linux 4.0; without them the time when a driver took a datagram is unknown"
+        }
         Feature::Drops => "Linux 4.12; without them losses here look like losses on the way",
         Feature::Filter => {
             "a kernel with socket filters; without them a flood is read to be discarded"

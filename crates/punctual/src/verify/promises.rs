@@ -49,7 +49,9 @@ impl Evidence {
                  to an emulated link: it shows that host and sender keep the promise, not that the \
                  programs and the network do"
             }
-            Self::Broker => "the broker counted the messages of whoever holds the channel",
+            Self::Broker => {
+                "the broker counted the messages of the channel, whichever program holds it"
+            }
         }
     }
 }
@@ -171,7 +173,7 @@ pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
         all.push(Promised::of("channel", &one.name, no("nothing was promised to it")));
     }
     for one in &contract.receiving {
-        let why = no("nobody received on it: no broker has granted a channel of this name");
+        let why = no("no program received on it: no broker has granted a channel of this name");
         all.push(Promised::of("channel", &one.name, why));
     }
     all

@@ -174,7 +174,7 @@ fn host_facts(run: Option<&Run>) -> Markup {
     let facts = run.map_or(&[][..], |run| &run.host);
     html! {
         @if facts.is_empty() {
-            p { "The trace says nothing of its host." }
+            p { "The trace does not describe its host." }
         } @else {
             p { "As the host said of itself when the run began." }
             ul { @for fact in facts { li { (shown::line(fact)) } } }

@@ -36,7 +36,7 @@ pub(super) fn late(report: &Report) -> Markup {
 fn summary(survey: &Survey) -> String {
     let ones = &survey.late;
     let mut text = match ones.all {
-        0 => "No event shows a late job; those below were late to whoever watched.".to_owned(),
+        0 => "No event shows a late job; the observer reported those below.".to_owned(),
         1 => "By the events, one job was late.".to_owned(),
         all => format!("By the events, {all} jobs were late."),
     };

@@ -48,10 +48,9 @@ impl fmt::Display for Corrupt {
                 "the consumer says it has released {released} messages, which can be {least} to \
                  {most}"
             ),
-            Self::Length { index, length, max_message } => write!(
-                f,
-                "message {index} is said to have {length} bytes, and its slot has {max_message}"
-            ),
+            Self::Length { index, length, max_message } => {
+                write!(f, "message {index} claims {length} bytes, and its slot has {max_message}")
+            }
         }?;
         write!(f, ": the shared memory is corrupt; close this queue and set up another")
     }

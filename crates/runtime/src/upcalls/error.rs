@@ -99,7 +99,7 @@ pub enum StartError {
     Timer(#[from] TimerError),
     /// Containment failed while the upcalls ran, and they ended rather than go on without it.
     #[error(
-        "handlers that do not come back could be contained no longer, for want of a thread: {0}"
+        "handlers that do not return can no longer be contained, because a thread could not be started: {0}"
     )]
     Unwatched(std::io::Error),
     /// A callback's period is too short for it to sleep.

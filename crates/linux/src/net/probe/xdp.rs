@@ -57,7 +57,7 @@ pub fn xdp_on(interface: &Interface) -> Vec<Finding> {
 fn attaches(interface: &Interface, mode: XdpMode) -> Attempt {
     let program = bpf::always(Action::Pass).map_err(explained)?;
     let link = attach_xdp(program.as_fd(), interface, mode).map_err(|errno| match errno {
-        Errno::BUSY => format!("{} has a program of somebody else's", interface.name),
+        Errno::BUSY => format!("{} already has a program of another owner", interface.name),
         Errno::OPNOTSUPP | Errno::INVAL => {
             format!("the driver of {} does not take programs ({errno})", interface.name)
         }

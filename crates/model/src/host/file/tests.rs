@@ -195,7 +195,7 @@ fn errors_in_profiles_have_their_place() {
         ),
         ("operation = \"page-fault\"", "operation = \"clock-read\"", "clock-read is there twice"),
         ("under = \"fifo\"", "under = \"rr\"", "unknown class \"rr\"; choose other, fifo"),
-        ("samples = 17", "samples = 0", "a spread of no samples says nothing"),
+        ("samples = 17", "samples = 0", "a spread needs at least one sample"),
         ("samples = 17", "samples = -3", "samples is -3; it must be from 0"),
         ("p50 = \"50ns\"", "p50 = \"80ns\"", "are not in ascending order"),
         (
