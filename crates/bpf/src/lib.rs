@@ -17,23 +17,19 @@
 //!
 //! It takes CAP_BPF and CAP_PERFMON (capabilities(7)), and a kernel with BTF.
 
-mod array;
-mod clock;
 mod error;
 mod event;
-mod faults;
+mod maps;
 mod messages;
 mod object;
 mod policer;
 pub mod probe;
-mod ring;
-mod table;
 
-pub use array::Array;
-pub use clock::CpuClock;
 pub use error::{AttachError, LoadError, MapError, RunError};
-pub use faults::PageFaults;
+pub use event::CpuClock;
+pub use event::PageFaults;
+pub use maps::Array;
+pub use maps::Ring;
+pub use maps::Table;
 pub use object::{Attached, Object};
 pub use policer::{Policer, PolicerError};
-pub use ring::Ring;
-pub use table::Table;

@@ -9,9 +9,8 @@
 //! force, and struck out *after* the kernel has taken it back. A grant in the ledger may not be in
 //! force, but no grant is in force that is not in the ledger.
 
-mod folder;
+mod file;
 mod record;
-mod reserved;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +21,8 @@ use std::path::{Path, PathBuf};
 use redb::{Database, ReadableTable as _, TableDefinition};
 use thiserror::Error;
 
+use file::Reserved;
 pub use record::{ChannelRecord, OldLimits, ProcessId, Record};
-use reserved::Reserved;
 
 use punctual_client::grant::GrantId;
 use punctual_client::wire::RefusedStatus;
@@ -108,7 +107,7 @@ impl Ledger {
     /// A user that could write there could write itself a grant: so the folder must be this user's,
     /// must not be a link, and no other user may write it.
     pub fn open(folder: &Path) -> Result<(Self, Vec<Record>), LedgerError> {
-        folder::private(folder)?;
+        file::private(folder)?;
         let path = folder.join("ledger.redb");
         let failed =
             |Failure(source): Failure| LedgerError::Database { path: path.clone(), source };

@@ -2,8 +2,8 @@
 
 use punctual_model::time::Duration;
 
+use super::hand_off::Turns;
 use super::seat::{Seat, together};
-use super::turns::Turns;
 use super::{MOST_SAMPLES, MeasureError};
 use crate::clock;
 

@@ -11,10 +11,8 @@ mod calls;
 mod halting;
 mod hand_off;
 mod mapping;
-mod process_switch;
 mod seat;
-mod thread_switch;
-mod turns;
+mod switches;
 mod wakeup;
 
 use std::io;
@@ -29,9 +27,9 @@ pub use cache::WorkingSets;
 pub use calls::{clock_read, page_fault, priority_change, system_call};
 pub use halting::{Halting, Timers, halting};
 pub use hand_off::hand_off;
-pub use process_switch::process_switch;
 pub use seat::Seat;
-pub use thread_switch::thread_switch;
+pub use switches::process_switch;
+pub use switches::thread_switch;
 pub use wakeup::wakeup;
 
 /// The SCHED_FIFO priority of measuring threads: above ordinary real-time work, below anything that

@@ -2,10 +2,10 @@
 
 use punctual_model::Duration;
 
-use super::compression::CompressionSelection;
 use super::dial::DialString;
 use super::extended;
-use super::modulation::Modulation;
+use super::extended::CompressionSelection;
+use super::extended::Modulation;
 use super::registers::Register;
 use super::settings::{ErrorSelection, Settings, TerminalGone};
 

@@ -34,24 +34,22 @@
 
 mod calls;
 mod command;
-mod compression;
 mod dial;
 pub mod escape;
 mod execute;
 mod extended;
 mod interpreter;
 mod line_buffer;
-mod modulation;
 mod registers;
 mod result;
 mod settings;
 
 pub use calls::{ABORT_GRACE, RING_MEMORY};
-pub use compression::{Compressed, CompressionSelection};
 pub use dial::{DialError, DialStep, DialString, MAX_STEPS};
+pub use extended::Modulation;
+pub use extended::{Compressed, CompressionSelection};
 pub use interpreter::Interpreter;
 pub use line_buffer::LINE_ROOM;
-pub use modulation::Modulation;
 pub use registers::{Register, RegisterError, Registers};
 pub use result::{Connection, OUTPUT_ROOM, ResultCode};
 pub use settings::{

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::compression::Compressed;
-use super::modulation::Modulation;
+use super::extended::Compressed;
+use super::extended::Modulation;
 use super::registers::{Register, Registers};
 use super::settings::{ErrorControl, Settings};
 

@@ -1,7 +1,7 @@
 //! The settings that commands make, apart from the S registers.
 
-use super::compression::CompressionSelection;
-use super::modulation::Modulation;
+use super::extended::CompressionSelection;
+use super::extended::Modulation;
 use super::registers::Registers;
 
 /// The error control of a call.

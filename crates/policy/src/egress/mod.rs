@@ -47,7 +47,6 @@
 //! and link are one resource: a block takes the processor's time and then the link's, without
 //! interruption. `tests/tests/virtual_time/egress.rs` compares the two.
 
-mod credits;
 mod message;
 mod regulator;
 #[cfg(test)]
@@ -59,9 +58,9 @@ use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
 
 use crate::queues::{Class, ServiceOrder, ThreeQueues};
-pub use credits::Credits;
 use message::Message;
 pub use message::{Block, Sent};
+pub use regulator::Credits;
 use regulator::Regulator;
 
 /// The promise to a channel.

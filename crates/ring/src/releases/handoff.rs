@@ -9,7 +9,7 @@
 //! priority, no thread could raise it. So a thread need not lower itself before it sleeps: the next
 //! thread to run does it.
 
-use super::word::Word;
+use super::entry::Word;
 
 /// The right to change the priority of a waiting thread.
 ///

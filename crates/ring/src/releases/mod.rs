@@ -28,14 +28,13 @@ mod interleavings;
 mod patience;
 #[cfg(test)]
 mod tests;
-mod word;
 
 use std::sync::atomic::AtomicU64;
 
 pub use entry::Entry;
+pub use entry::Word;
 pub use handoff::{Handoff, Taken};
 pub use patience::Patience;
-pub use word::Word;
 
 /// The slots of a table.
 pub const SLOTS: usize = 256;

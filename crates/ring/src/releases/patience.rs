@@ -1,7 +1,7 @@
 //! A bound on how often one process gives way to stale entries.
 
 use super::entry::Entry;
-use super::word::Word;
+use super::entry::Word;
 use super::{ENTRIES, Releases, SLOTS};
 
 /// The vain tries of one reader.

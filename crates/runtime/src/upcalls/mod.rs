@@ -41,7 +41,6 @@
 pub(crate) mod admission;
 mod error;
 pub(crate) mod notice;
-mod observer;
 mod options;
 mod queues;
 mod running;

@@ -9,7 +9,7 @@ use punctual_ring::lease::Held;
 use punctual_ring::spsc;
 
 use super::admission::Work;
-use super::observer::Observer;
+use super::notice::Observer;
 use super::queues;
 use super::{Running, StartError, Upcalls};
 use crate::run_loop::{self, Executor, Queues, Shared};

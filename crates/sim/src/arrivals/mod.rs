@@ -12,22 +12,19 @@
 //! list, and under [`DrawnTimes`] and [`HighTimes`], which wrap any other pattern.
 
 mod adversarial;
-mod bursty;
-mod drawn;
 mod exec_times;
-mod listed;
-mod periodic;
+mod patterns;
 
 use alloc::boxed::Box;
 
 use punctual_model::{Instant, Service};
 
 pub use adversarial::{Adversarial, Aligned, Attack};
-pub use bursty::Bursty;
-pub use drawn::Drawn;
 pub use exec_times::{DrawnTimes, HighTimes};
-pub use listed::{Listed, Recorded};
-pub use periodic::Periodic;
+pub use patterns::Bursty;
+pub use patterns::Drawn;
+pub use patterns::Periodic;
+pub use patterns::{Listed, Recorded};
 
 /// A future job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

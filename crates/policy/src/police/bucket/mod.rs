@@ -1,17 +1,15 @@
 //! The theoretical arrival time of a sender, in the cheapest form that is exact.
 
-mod narrow;
+mod forms;
 #[cfg(test)]
 mod tests;
-mod whole;
-mod wide;
 
 use punctual_model::Instant;
 
 use super::scale::Scale;
-use narrow::Narrow;
-use whole::Whole;
-use wide::Wide;
+use forms::Narrow;
+use forms::Whole;
+use forms::Wide;
 
 /// The largest number in 64 bits that leaves room for a sign and for one sum.
 const MOST: u64 = 1 << 62;

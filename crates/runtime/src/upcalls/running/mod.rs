@@ -16,7 +16,7 @@ use punctual_ring::spsc::Consumer;
 use punctual_trace::Event;
 
 use super::admission::Promises;
-use super::observer::Observer;
+use super::notice::Observer;
 use super::{Activity, Notice};
 use crate::run_loop::{Finish, Order, Reply, Shared};
 

@@ -1,13 +1,16 @@
-//! Memory shared with the programs of an object.
+//! Maps that programs and this process share: arrays, hash tables, and rings of records.
 #![allow(unsafe_code)]
 
 use std::os::fd::AsFd as _;
 use std::ptr::{self, NonNull};
-use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::{fmt, slice};
 
-use libbpf_rs::{MapCore, MapInfo, MapType, libbpf_sys};
-use rustix::mm::{MapFlags, ProtFlags};
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, MapInfo, MapType, RingBuffer, RingBufferBuilder, libbpf_sys,
+};
+use punctual_model::time::Duration;
+use rustix::mm::{self, ProtFlags};
 
 use super::MapError;
 
@@ -44,7 +47,7 @@ impl Array {
                 ptr::null_mut(),
                 bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
+                mm::MapFlags::SHARED | mm::MapFlags::POPULATE,
                 map.as_fd(),
                 0,
             )
@@ -127,5 +130,106 @@ impl Drop for Array {
     fn drop(&mut self) {
         // SAFETY: `of` mapped this address with the same size, and `self` is not used again.
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A hash table (BPF_MAP_TYPE_HASH) with keys and values of fixed lengths.
+#[derive(Debug)]
+pub struct Table {
+    map: MapHandle,
+    name: String,
+}
+
+impl Table {
+    pub(super) fn of(map: &libbpf_rs::Map<'_>, name: &str) -> Result<Self, MapError> {
+        if map.map_type() != MapType::Hash {
+            return Err(MapError::Kind { map: name.to_owned(), wanted: "hash table" });
+        }
+        let refuse = |why: libbpf_rs::Error| MapError::Refused {
+            map: name.to_owned(),
+            why: why.to_string(),
+        };
+        let map = MapHandle::try_from(map).map_err(refuse)?;
+        Ok(Self { map, name: name.to_owned() })
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// [`MapError::Refused`]: the table is full, or a length is not the table's.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+        self.map.update(key, value, MapFlags::ANY).map_err(|why| self.refuse(&why))
+    }
+
+    /// Returns the value of a key, or `None` if the key is not there.
+    ///
+    /// # Errors
+    /// [`MapError::Refused`]: the length is not the table's.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MapError> {
+        self.map.lookup(key, MapFlags::ANY).map_err(|why| self.refuse(&why))
+    }
+
+    /// Removes a key, and returns true if it was there.
+    ///
+    /// # Errors
+    /// [`MapError::Refused`]: the length is not the table's.
+    pub fn remove(&self, key: &[u8]) -> Result<bool, MapError> {
+        match self.map.delete(key) {
+            Ok(()) => Ok(true),
+            Err(why) if why.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            Err(why) => Err(self.refuse(&why)),
+        }
+    }
+
+    fn refuse(&self, why: &libbpf_rs::Error) -> MapError {
+        MapError::Refused { map: self.name.clone(), why: why.to_string() }
+    }
+}
+
+/// The reading end of a ring buffer. Records written while it is full are lost; the programs have
+/// to count them.
+pub struct Ring<'a>(RingBuffer<'a>);
+
+impl<'a> Ring<'a> {
+    pub(super) fn of(
+        map: &libbpf_rs::Map<'_>,
+        name: &str,
+        mut each: impl FnMut(&[u8]) + Send + 'a,
+    ) -> Result<Self, MapError> {
+        if map.map_type() != MapType::RingBuf {
+            return Err(MapError::Kind { map: name.to_owned(), wanted: "ring buffer" });
+        }
+        let refuse = |why: libbpf_rs::Error| MapError::Refused {
+            map: name.to_owned(),
+            why: why.to_string(),
+        };
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(map, move |record: &[u8]| {
+                each(record);
+                0
+            })
+            .map_err(refuse)?;
+        builder.build().map(Self).map_err(refuse)
+    }
+
+    /// Reads all waiting records, and returns their number.
+    pub fn drain(&self) -> usize {
+        // Negative only if a callback returns an error, and ours do not.
+        usize::try_from(self.0.consume_raw()).unwrap_or(0)
+    }
+
+    /// Waits up to `patience`, to the millisecond, for records, reads them and returns their
+    /// number.
+    pub fn wait(&self, patience: Duration) -> usize {
+        // A signal ends the wait early: then nothing was read.
+        usize::try_from(self.0.poll_raw(std::time::Duration::from_nanos(patience.as_nanos())))
+            .unwrap_or(0)
+    }
+}
+
+impl fmt::Debug for Ring<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ring")
     }
 }
