@@ -1,5 +1,6 @@
 //! CPU reservations: X units of processor time out of every Y.
 
+use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
 
@@ -59,12 +60,12 @@ pub enum ReservationError {
     },
     /// The text does not have the form `budget/period`.
     #[error("\"{0}\" is not a reservation; write the budget, a slash and the period: \"2ms/8ms\"")]
-    NotTwoParts(alloc::string::String),
+    NotTwoParts(String),
     /// One of the two times does not parse.
     #[error("\"{text}\" {why}")]
     BadTime {
         /// The part that is wrong.
-        text: alloc::string::String,
+        text: String,
         /// The error in it.
         why: UnitError,
     },
@@ -126,10 +127,21 @@ impl FromStr for Reservation {
     }
 }
 
+impl units::Declared for Reservation {
+    fn refusal(_: &str, why: ReservationError) -> String {
+        why.to_string()
+    }
+
+    fn bare(number: impl fmt::Display) -> String {
+        ReservationError::NotTwoParts(number.to_string()).to_string()
+    }
+}
+
+units::declared!(Reservation);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn the_text_form_goes_both_ways() {

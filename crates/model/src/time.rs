@@ -28,6 +28,9 @@ pub struct Duration(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Service(u64);
 
+units::declared!(Duration, Time, |text| units::parse_nanos(text).map(Self::from_nanos));
+units::declared!(Service, Time, |text| units::parse_nanos(text).map(Self::from_nanos));
+
 impl Instant {
     /// The origin of the time line.
     pub const ZERO: Self = Self(0);

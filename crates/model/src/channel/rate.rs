@@ -5,6 +5,7 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::time::Duration;
+use crate::units::{self, Fault, Quantity, UnitError};
 
 /// Bits in a byte times nanoseconds in a second: times bytes, divided by a rate, it is a time.
 const BIT_NANOS_PER_BYTE: u128 = 8 * 1_000_000_000;
@@ -23,6 +24,11 @@ pub enum RateError {
     #[error("the rate {0} bit/s is above 1 Tbit/s, the most a contract may name")]
     AboveOneTerabit(u64),
 }
+
+units::declared!(BitRate, Rate, |text| {
+    let zero = UnitError { quantity: Quantity::Rate, fault: Fault::Zero };
+    units::parse_bits_per_second(text).and_then(|bits| Self::new(bits).map_err(|_| zero))
+});
 
 impl BitRate {
     /// The largest rate that a contract may name.

@@ -5,10 +5,16 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::time::Duration;
+use crate::units::{self, Fault, Quantity, UnitError};
 
 /// A percentile, from 50 % to 100 %, in parts per million. 100 % is the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percentile(u32);
+
+units::declared!(Percentile, Percentile, |text| {
+    let too_low = UnitError { quantity: Quantity::Percentile, fault: Fault::TooLow };
+    units::parse_ppm(text).and_then(|ppm| Self::from_ppm(ppm).ok_or(too_low))
+});
 
 impl Percentile {
     /// The median: half of the samples are at most this.

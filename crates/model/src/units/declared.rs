@@ -5,22 +5,19 @@
 //! place and the key: `wcet "40" has no unit; …`.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt;
 use core::marker::PhantomData;
 use core::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{self, Visitor};
 
 use super::{
-    Fault, Quantity, UnitError, parse_bits_per_second, parse_bytes, parse_nanos, parse_period,
-    parse_picos_per_byte, parse_ppm, parse_share,
+    Fault, Quantity, UnitError, parse_bytes, parse_period, parse_picos_per_byte, parse_ppm,
+    parse_share,
 };
-use crate::channel::BitRate;
-use crate::host::Percentile;
-use crate::reservation::{Reservation, ReservationError};
 use crate::text_file::printable;
-use crate::time::{Duration, Service};
+use crate::time::Duration;
 
 /// An amount of data, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,10 +44,14 @@ pub struct Part(pub u32);
 pub struct Share(pub u64);
 
 /// The visitor of a value that should be a quantity.
-struct InQuotes<T>(PhantomData<T>);
+pub(crate) struct InQuotes<T>(PhantomData<T>);
+
+impl<T> InQuotes<T> {
+    pub(crate) const VISITOR: Self = Self(PhantomData);
+}
 
 /// A type that is declared by a text with a unit.
-trait Declared: FromStr<Err: fmt::Display> {
+pub(crate) trait Declared: FromStr<Err: fmt::Display> {
     /// Words the refusal of `text`.
     fn refusal(text: &str, why: Self::Err) -> String {
         format!("\"{}\" {why}", printable(text))
@@ -81,40 +82,41 @@ impl<T: Declared> Visitor<'_> for InQuotes<T> {
     }
 }
 
+/// Words the refusal of a number that lacks its unit.
+pub(crate) fn without_unit(quantity: Quantity, number: impl fmt::Display) -> String {
+    let (units, likely) = (quantity.units(), quantity.likely_unit());
+    format!("{number} has no unit; write it in quotes with {units}: \"{number}{likely}\"")
+}
+
 /// Makes a type a quantity: it is parsed from text, and from a value in a file.
 macro_rules! declared {
     ($type:ty, $quantity:ident, |$text:ident| $parse:expr) => {
-        impl FromStr for $type {
-            type Err = UnitError;
+        impl core::str::FromStr for $type {
+            type Err = $crate::units::UnitError;
 
-            fn from_str($text: &str) -> Result<Self, UnitError> {
+            fn from_str($text: &str) -> Result<Self, $crate::units::UnitError> {
                 $parse
             }
         }
 
-        impl Declared for $type {
-            fn bare(number: impl fmt::Display) -> String {
-                let quantity = Quantity::$quantity;
-                let (units, likely) = (quantity.units(), quantity.likely_unit());
-                format!(
-                    "{number} has no unit; write it in quotes with {units}: \"{number}{likely}\""
-                )
+        impl $crate::units::Declared for $type {
+            fn bare(number: impl core::fmt::Display) -> alloc::string::String {
+                $crate::units::without_unit($crate::units::Quantity::$quantity, number)
             }
         }
 
-        declared!($type);
+        $crate::units::declared!($type);
     };
     ($type:ty) => {
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(InQuotes(PhantomData))
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any($crate::units::InQuotes::VISITOR)
             }
         }
     };
 }
+pub(crate) use declared;
 
-declared!(Duration, Time, |text| parse_nanos(text).map(Self::from_nanos));
-declared!(Service, Time, |text| parse_nanos(text).map(Self::from_nanos));
 declared!(PicosPerByte, TimePerByte, |text| parse_picos_per_byte(text).map(Self));
 declared!(Bytes, Size, |text| parse_bytes(text).map(Self));
 declared!(MessageBytes, Size, |text| {
@@ -124,30 +126,12 @@ declared!(MessageBytes, Size, |text| {
 declared!(Frequency, Frequency, |text| parse_period(text).map(Duration::from_nanos).map(Self));
 declared!(Part, Part, |text| parse_ppm(text).map(Self));
 declared!(Share, Share, |text| parse_share(text).map(Self));
-declared!(BitRate, Rate, |text| {
-    let never = UnitError { quantity: Quantity::Rate, fault: Fault::Zero };
-    parse_bits_per_second(text).and_then(|bits| Self::new(bits).map_err(|_| never))
-});
-declared!(Percentile, Percentile, |text| {
-    let too_low = UnitError { quantity: Quantity::Percentile, fault: Fault::TooLow };
-    parse_ppm(text).and_then(|ppm| Self::from_ppm(ppm).ok_or(too_low))
-});
-
-impl Declared for Reservation {
-    fn refusal(_: &str, why: ReservationError) -> String {
-        why.to_string()
-    }
-
-    fn bare(number: impl fmt::Display) -> String {
-        ReservationError::NotTwoParts(format!("{number}")).to_string()
-    }
-}
-
-declared!(Reservation);
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::BitRate;
+    use crate::host::Percentile;
+    use crate::time::Service;
 
     #[test]
     fn a_type_takes_its_own_quantity_and_no_other() {

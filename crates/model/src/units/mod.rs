@@ -14,6 +14,7 @@ use core::fmt;
 
 pub use data::{parse_bits_per_second, parse_bytes};
 pub use declared::{Bytes, Frequency, MessageBytes, Part, PicosPerByte, Share};
+pub(crate) use declared::{Declared, InQuotes, declared, without_unit};
 pub use share::{parse_period, parse_ppm, parse_share, percent};
 pub use time::{MAX_NANOS, MAX_PICOS_PER_BYTE, parse_nanos, parse_picos_per_byte, write_nanos};
 
@@ -174,7 +175,7 @@ impl Quantity {
             Self::Rate => "above 1000 gbit/s",
             Self::Frequency => "rarer than once a day",
             Self::Part | Self::Percentile => "above 100%",
-            Self::Share => "above 102400%",
+            Self::Share => "above 1000000%",
         }
     }
 

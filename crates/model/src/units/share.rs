@@ -6,7 +6,6 @@ use alloc::string::String;
 use super::decimal::{self, Decimal};
 use super::time::MAX_NANOS;
 use super::{Fault, Quantity, UnitError};
-use crate::contract::MAX_CPUS;
 use crate::time::{Duration, Service};
 
 /// Parses a frequency into the time between two events in nanoseconds, rounded *down*: `"29.97/s"`
@@ -32,10 +31,10 @@ pub fn parse_ppm(text: &str) -> Result<u32, UnitError> {
     Quantity::Part.named(parsed.and_then(|ppm| u32::try_from(ppm).map_err(|_| Fault::TooLarge)))
 }
 
-/// Parses a share of up to [`MAX_CPUS`] CPUs into parts per million of one, exactly: `"150%"` is
-/// one and a half.
+/// Parses a share of up to ten thousand CPUs into parts per million of one, exactly: `"150%"` is one
+/// and a half.
 pub fn parse_share(text: &str) -> Result<u64, UnitError> {
-    Quantity::Share.named(percentage(text, u64::from(MAX_CPUS) * 1_000_000))
+    Quantity::Share.named(percentage(text, 10_000 * 1_000_000))
 }
 
 fn percentage(text: &str, most: u64) -> Result<u64, Fault> {
