@@ -199,6 +199,7 @@ fn terms(arrivals: LinearBounded, delay_bound: Option<Duration>) -> Terms {
         framing: Framing::Datagram,
         number: 1,
         least_fragment: NonZeroU16::new(1_400).expect("not zero"),
+        packet_bytes: 1_400,
         unevenness: Duration::from_millis(100),
         shared_clock: true,
     }

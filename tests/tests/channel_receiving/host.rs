@@ -55,6 +55,7 @@ pub(crate) fn terms(framing: Framing, delay_bound: Option<Duration>) -> Terms {
         framing,
         number: NUMBER,
         least_fragment: NonZeroU16::new(FRAGMENT).expect("not zero"),
+        packet_bytes: FRAGMENT.into(),
         unevenness: Duration::from_millis(100),
         shared_clock: true,
     }

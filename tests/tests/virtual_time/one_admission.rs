@@ -42,8 +42,8 @@ use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
 use punctual_client::want::{Guarantee, Kind, WantedChannel};
 use punctual_model::channel::{
-    BestEffort, BitRate, Channel, Direction, Framing, LinearBounded, Packetisation, SendCosts,
-    SenderSpec,
+    BestEffort, BitRate, Channel, Direction, Framing, LinearBounded, Packetisation, ReadLimit,
+    SendCosts, SenderSpec,
 };
 use punctual_model::contract::{NamedReservation, ReceivingChannel};
 use punctual_model::{
@@ -389,9 +389,10 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
                 }
                 Wanted::Channel(want) => {
                     let channel = sent(want);
-                    let request = channel
-                        .as_ref()
-                        .map_or(Request::Receiving(want.arrivals), Request::Sending);
+                    let packet = config.cut.packet_bytes();
+                    let limit = ReadLimit::of(want.arrivals, want.framing, packet);
+                    let request =
+                        channel.as_ref().map_or(Request::Receiving(limit), Request::Sending);
                     system.admit(id, request, &mut Steps::new(steps))
                 }
             };

@@ -22,8 +22,18 @@
 //! `J` is the time for which reservations may keep the thread from running, twice their budgets;
 //! their share of the processor also counts as load of the link. A second limit on the packets is
 //! the time that link and processor have for them: each packet is at least as long as the shortest
-//! declared one, and one block may catch up on a late one. A receiving channel adds `Y/I_i`
-//! messages and its burst, as its policer permits. A part of the budget is kept for best effort.
+//! declared one, and one block may catch up on a late one.
+//!
+//! A part of the budget is kept for best effort. The receiving thread reads no more datagrams of a
+//! channel than its [`ReadLimit`] allows: with `σ` the processor's time for all bursts and `ρ` that
+//! for their rates, it begins reads of at most `σ + ρ·t` in any window of length t. Those that it
+//! had begun before the window are done at most `R` late, its longest busy time: reservations and
+//! sending are above it, and it reads less than its limit allows in that time.
+//!
+//! ```text
+//! R  =  (J + B·Σ C_i / I_i + Σ C_i + σ) / (1 − Σ C_i / I_i − ρ − reservations)
+//! reading in Y  ≤  σ + ρ·(Y + R)
+//! ```
 //!
 //! Many channels with long spacings fail by `Σ C_i`, because all may send at once. A budget of half
 //! a millisecond is a dozen packets.
@@ -36,8 +46,8 @@
 //! beside them: `punctual_policy::egress` proves it. The pace delays packets, and the delay bounds
 //! include that (`analysis::channel::egress`). Two kinds of work are not paced. A look at a ring
 //! whose bell rang takes `h`, [`LOOK`], once for each of `n` channels; later looks are part of `C`.
-//! Receiving channels bring bursts of `σ` and the rate `ρ`, and are read from the sockets up to `D`
-//! late, the longest time in which the threads catch up. So for every `t`, by rate and by burst:
+//! Reads take `σ` and the rate `ρ` here too, up to `D` late, the longest time in which the threads
+//! catch up. So for every `t`, by rate and by burst:
 //!
 //! ```text
 //! C/p + ρ  ≤  U
@@ -52,7 +62,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
-use punctual_model::channel::{Channel, LinearBounded};
+use punctual_model::channel::{Channel, ReadLimit};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::egress::{Egress, LOOK};
@@ -68,7 +78,7 @@ pub struct Processor {
     best_effort_ppm: u32,
     received_packet: Service,
     sums: Sums,
-    /// Sums over the receiving channels; `work` is that of their bursts and one more message.
+    /// Sums over the receiving channels; `work` is that of all datagrams read at once.
     receiving: Sums,
     /// The number of channels with each shortest packet, in bytes.
     shortest: BTreeMap<u32, u32>,
@@ -95,6 +105,12 @@ impl Sums {
             work_share: self.work_share.saturating_add(one.work_share),
             link_share: self.link_share.saturating_add(one.link_share),
         }
+    }
+
+    /// Returns the processor's work in a window: all at once, and more over time.
+    fn work_in(self, window: u128) -> u64 {
+        let over_time = window.saturating_mul(self.work_share).div_ceil(ONE);
+        u64::try_from(over_time).unwrap_or(u64::MAX).saturating_add(self.work)
     }
 }
 
@@ -163,12 +179,8 @@ impl Processor {
     ///
     /// # Errors
     /// Fails like [`Self::add`].
-    pub fn add_receiving(
-        &mut self,
-        arrivals: LinearBounded,
-        above: &[Reservation],
-    ) -> Result<(), String> {
-        let with = self.receiving.with(self.of_receiving(arrivals));
+    pub fn add_receiving(&mut self, limit: ReadLimit, above: &[Reservation]) -> Result<(), String> {
+        let with = self.receiving.with(self.of_receiving(limit));
         let least = self.shortest.keys().next().copied().unwrap_or(u32::MAX);
         self.within_budget(self.sums, with, least, above)?;
         self.receiving = with;
@@ -176,13 +188,13 @@ impl Processor {
     }
 
     /// Restores a removed receiving channel, provided that no other channel changed meanwhile.
-    pub fn put_back_receiving(&mut self, arrivals: LinearBounded) {
-        self.receiving = self.receiving.with(self.of_receiving(arrivals));
+    pub fn put_back_receiving(&mut self, limit: ReadLimit) {
+        self.receiving = self.receiving.with(self.of_receiving(limit));
     }
 
     /// Removes a receiving channel that was added.
-    pub fn remove_receiving(&mut self, arrivals: LinearBounded) {
-        let one = self.of_receiving(arrivals);
+    pub fn remove_receiving(&mut self, limit: ReadLimit) {
+        let one = self.of_receiving(limit);
         self.receiving.work -= one.work;
         self.receiving.work_share -= one.work_share;
     }
@@ -201,10 +213,8 @@ impl Processor {
         above: &[Reservation],
     ) -> Result<(), String> {
         let cpu = self.egress.cpu();
-        let period = u128::from(cpu.period().as_nanos());
         let sent = self.in_window(sending, above).min(self.as_fast_as_the_link(least));
-        let came = period.saturating_mul(receiving.work_share).div_ceil(ONE);
-        let came = u64::try_from(came).unwrap_or(u64::MAX).saturating_add(receiving.work);
+        let came = self.read_in_window(sending, receiving, above);
         let work = sent.saturating_add(came);
         let most = cpu.budget().as_nanos();
         let best_effort = u128::from(self.best_effort_ppm);
@@ -246,12 +256,8 @@ impl Processor {
         let bursts = looks + u128::from(receiving.work);
         let (share_above, kept_from_running) = taken_by(above);
         let busy = paced + receiving.work_share + share_above;
-        let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else { return false };
-        // A sum of a few 64-bit numbers, and its quotient by at least 2⁻⁶⁴.
         let once = u128::from(kept_from_running) + blocks + work + bursts;
-        let Some(late) = once.checked_mul(ONE).map(|once| once.div_ceil(idle)) else {
-            return false;
-        };
+        let Some(late) = within(once, busy) else { return false };
         let late = late.saturating_mul(receiving.work_share).div_ceil(ONE);
         let at_once = (blocks * (pace - work)).div_ceil(pace) + work;
         let at_once = at_once.saturating_add(bursts);
@@ -294,16 +300,36 @@ impl Processor {
         if sums.work == 0 {
             return 0;
         }
-        let (share_above, above) = taken_by(above);
-        let busy = sums.link_share.saturating_add(share_above);
-        let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else {
-            return u64::MAX;
-        };
-        let once = self.egress.once().as_nanos().saturating_add(above);
-        let busy = u128::from(once.saturating_add(sums.link)) * ONE / idle + 1;
+        let Some(busy) = self.link_is_busy(sums, above) else { return u64::MAX };
         let window = busy.saturating_add(self.egress.cpu().period().as_nanos().into());
-        let over_time = window.saturating_mul(sums.work_share).div_ceil(ONE);
-        u64::try_from(over_time).unwrap_or(u64::MAX).saturating_add(sums.work)
+        sums.work_in(window)
+    }
+
+    /// Returns `B`, the longest busy time of the link, or `None` if it can be busy forever.
+    fn link_is_busy(&self, sums: Sums, above: &[Reservation]) -> Option<u128> {
+        if sums.work == 0 {
+            return Some(0);
+        }
+        let (share_above, above) = taken_by(above);
+        let once = self.egress.once().as_nanos().saturating_add(above);
+        let once = u128::from(once.saturating_add(sums.link));
+        within(once, sums.link_share.saturating_add(share_above))
+    }
+
+    /// Returns the most work of reading in a window of the budget's period.
+    fn read_in_window(&self, sending: Sums, receiving: Sums, above: &[Reservation]) -> u64 {
+        if receiving.work == 0 {
+            return 0;
+        }
+        let (share_above, kept_from_running) = taken_by(above);
+        let busy = self.link_is_busy(sending, above).and_then(|link| {
+            let sent = u128::from(sending.work_in(link));
+            let once = u128::from(kept_from_running) + sent + u128::from(receiving.work);
+            let shares = sending.work_share.saturating_add(receiving.work_share);
+            within(once, shares.saturating_add(share_above))
+        });
+        let Some(busy) = busy else { return u64::MAX };
+        receiving.work_in(busy.saturating_add(self.egress.cpu().period().as_nanos().into()))
     }
 
     fn as_fast_as_the_link(&self, least: u32) -> u64 {
@@ -324,13 +350,11 @@ impl Processor {
         Sums { work, link, channels: 1, work_share: share(work), link_share: share(link) }
     }
 
-    fn of_receiving(&self, arrivals: LinearBounded) -> Sums {
-        let work = u64::from(self.egress.cut().packets_of(arrivals.max_message()));
-        let work = work.saturating_mul(self.received_packet.as_nanos());
-        let at_once = u64::from(arrivals.max_burst()).saturating_add(1);
+    fn of_receiving(&self, limit: ReadLimit) -> Sums {
+        let work = self.received_packet;
         Sums {
-            work: work.saturating_mul(at_once),
-            work_share: share(Service::from_nanos(work), arrivals.min_inter_arrival()),
+            work: work.as_nanos().saturating_mul(limit.burst()),
+            work_share: share(work, limit.spacing()),
             ..Sums::default()
         }
     }
@@ -351,6 +375,13 @@ impl Processor {
             _ => 1,
         }
     }
+}
+
+/// Returns the time in which `once` and `share` of all time are done, or `None` if they never are.
+fn within(once: u128, share: u128) -> Option<u128> {
+    let idle = ONE.checked_sub(share).filter(|idle| *idle > 0)?;
+    // A sum of a few 64-bit numbers, and its quotient by at least 2⁻⁶⁴.
+    once.checked_mul(ONE).map(|once| once.div_ceil(idle))
 }
 
 /// Returns the share of reservations, and the time for which they may keep a thread from running:

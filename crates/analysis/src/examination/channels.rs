@@ -13,8 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::channel::{Channel, Framing};
-use punctual_model::contract::ReceivingChannel;
+use punctual_model::channel::{Channel, ReadLimit};
 use punctual_model::{Duration, Service};
 
 use super::expanded::Expanded;
@@ -29,9 +28,6 @@ use crate::system::{Carrier, DELAY, PROCESSOR, Request, System};
 use crate::verdict::{Refusal, Resource, Shortfall};
 
 const RECEIVING: &str = "receiving";
-
-/// The packet size assumed for a peer with an unknown one: the broker's default.
-const USUAL_PACKET: u32 = 1_420;
 
 /// Enters all channels of `whole`, and their load on the tasks of each CPU, whether they are in
 /// time or not.
@@ -81,7 +77,8 @@ fn enter_each(
         return failure(at.map(|at| whole.channel(at)), refusal);
     }
     contract.receiving.iter().enumerate().find_map(|(at, channel)| {
-        let (entry, request) = (Entry::Receiving(at), Request::Receiving(channel.arrivals()?));
+        let (entry, request) =
+            (Entry::Receiving(at), Request::Receiving(contract.read_limit(channel)?));
         let refused = system.admit(entry, request, steps).err()?;
         failure(Some(entry), *refused)
     })
@@ -233,26 +230,17 @@ fn receiving_failure(whole: &Expanded<'_>, system: &System<Entry>) -> Option<Fai
     Some(Failure { test: RECEIVING, resource: Resource::Cpu, entry: None, shortfall: None, why })
 }
 
-/// Returns the load of receiving on the channels' CPU. A channel with a promise to its sender
-/// receives a message in each spacing and a burst at once, as its policer permits. The thread wakes
-/// up for each packet.
+/// Returns the load of receiving on the channels' CPU: the datagrams that the receiver reads at
+/// most of each channel with a promise to its sender. The thread wakes up for each of them.
 fn receiving(whole: &Expanded<'_>) -> Vec<ReservedLoad> {
     let Some(per_packet) = whole.received_packet else { return Vec::new() };
     let contract = whole.contract();
-    let cut = whole.sender.map_or(USUAL_PACKET, |sender| sender.packetisation.packet_bytes());
-    let of = |channel: &ReceivingChannel| {
-        let arrivals = channel.arrivals()?;
-        let route = contract.routes.iter().find(|route| route.channel == channel.name);
-        let packets = match route.map(|route| route.framing) {
-            Some(Framing::Datagram) => 1,
-            _ => u64::from(arrivals.max_message().div_ceil(cut)),
-        };
-        let every = arrivals.min_inter_arrival().as_nanos();
-        let burst = every.saturating_mul(arrivals.max_burst().into());
-        let work = per_packet.as_nanos().saturating_mul(packets);
-        Some(ReservedLoad::arrivals(work, every, burst))
+    let limits = contract.receiving.iter().filter_map(|channel| contract.read_limit(channel));
+    let load = |limit: ReadLimit| {
+        let (every, early) = (limit.spacing().as_nanos(), limit.tolerance().as_nanos());
+        ReservedLoad::arrivals(per_packet.as_nanos(), every, early)
     };
-    contract.receiving.iter().filter_map(of).collect()
+    limits.map(load).collect()
 }
 
 /// Returns the load of the channels on their CPU, as seen by the tasks there: each packet with the

@@ -18,7 +18,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::channel::{BitRate, Channel, LinearBounded};
+use punctual_model::channel::{BitRate, Channel, LinearBounded, ReadLimit};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::{Entry, Executed, Slots, System, no_carrier, sending};
@@ -238,23 +238,19 @@ impl CarrierLoad {
     }
 
     /// Adds a receiving channel if the processor has enough time for it.
-    pub(super) fn receive(
-        &mut self,
-        arrivals: LinearBounded,
-        above: &Above,
-    ) -> Result<(), Box<Refusal>> {
-        let added = self.processor.add_receiving(arrivals, &above.budgets());
+    pub(super) fn receive(&mut self, limit: ReadLimit, above: &Above) -> Result<(), Box<Refusal>> {
+        let added = self.processor.add_receiving(limit, &above.budgets());
         added.map_err(|why| denied(PROCESSOR, why))
     }
 
     /// Removes a channel that [`Self::receive`] added.
-    pub(super) fn receives_no_longer(&mut self, arrivals: LinearBounded) {
-        self.processor.remove_receiving(arrivals);
+    pub(super) fn receives_no_longer(&mut self, limit: ReadLimit) {
+        self.processor.remove_receiving(limit);
     }
 
     /// Restores a removed receiving channel, provided that no other channel changed meanwhile.
-    pub(super) fn put_back_receiving(&mut self, arrivals: LinearBounded) {
-        self.processor.put_back_receiving(arrivals);
+    pub(super) fn put_back_receiving(&mut self, limit: ReadLimit) {
+        self.processor.put_back_receiving(limit);
     }
 
     /// Checks that `channels`, which are all that send, stay in time beneath `above`.

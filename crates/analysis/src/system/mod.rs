@@ -63,7 +63,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::channel::{Channel, Direction, LinearBounded};
+use punctual_model::channel::{Channel, Direction, ReadLimit};
 use punctual_model::command::Backend;
 use punctual_model::units::percent;
 use punctual_model::{HostProfile, Instant, Policy, Reservation, Task};
@@ -167,7 +167,7 @@ enum Executed {
         channel: Box<Channel>,
         bps: u64,
     },
-    Receiving(LinearBounded),
+    Receiving(ReadLimit),
     BestEffort(Direction),
 }
 
@@ -363,10 +363,10 @@ impl<Id: Copy + Ord> System<Id> {
                 Executed::Unproven
             }
             Request::Sending(channel) => self.send_one(channel, steps)?,
-            Request::Receiving(arrivals) => {
+            Request::Receiving(limit) => {
                 let above = self.above_carrier();
-                self.carried.as_mut().ok_or_else(no_carrier)?.receive(arrivals, &above)?;
-                Executed::Receiving(arrivals)
+                self.carried.as_mut().ok_or_else(no_carrier)?.receive(limit, &above)?;
+                Executed::Receiving(limit)
             }
             Request::BestEffort(direction) => {
                 self.carried.as_ref().ok_or_else(no_carrier)?;
@@ -615,8 +615,8 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Sending { channel, bps } => {
                 self.carried.iter_mut().for_each(|carried| carried.sends_no_longer(channel, *bps));
             }
-            Executed::Receiving(arrivals) => {
-                self.carried.iter_mut().for_each(|carried| carried.receives_no_longer(*arrivals));
+            Executed::Receiving(limit) => {
+                self.carried.iter_mut().for_each(|carried| carried.receives_no_longer(*limit));
             }
         }
         Some(entry)
@@ -635,8 +635,8 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Sending { channel, bps } => {
                 self.carried.iter_mut().for_each(|carried| carried.put_back(channel, *bps));
             }
-            Executed::Receiving(arrivals) => {
-                self.carried.iter_mut().for_each(|carried| carried.put_back_receiving(*arrivals));
+            Executed::Receiving(limit) => {
+                self.carried.iter_mut().for_each(|carried| carried.put_back_receiving(*limit));
             }
         }
         self.granted_ppm += entry.share_ppm;

@@ -1,6 +1,6 @@
 //! Requests to a system, and the back ends that execute entries.
 
-use punctual_model::channel::{Channel, Direction, LinearBounded};
+use punctual_model::channel::{Channel, Direction, ReadLimit};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation, Task};
@@ -45,8 +45,8 @@ pub enum Request<'a> {
     Share(u64),
     /// A channel whose messages are sent within its delay bound.
     Sending(&'a Channel),
-    /// A channel whose messages, as many as its sender was promised, are received for a client.
-    Receiving(LinearBounded),
+    /// A channel whose messages are received for a client, in as many datagrams.
+    Receiving(ReadLimit),
     /// A channel without a promise.
     BestEffort(Direction),
 }

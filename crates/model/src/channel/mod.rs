@@ -4,7 +4,7 @@
 //! and [`Traffic`] over both), [`Channel`] (traffic with a delay bound), `costs` (the link, the
 //! processor's costs, packet size and preemption grain), [`Sender`] (the whole sending host),
 //! `route` ([`Route`]: direction, address and framing), `policing` ([`Policing`]: the test for
-//! early messages).
+//! early messages), `receiving` ([`ReadLimit`]: the datagrams that are read and charged).
 //!
 //! A stream is *conforming* while it keeps to its contract. An early message is held until its
 //! logical arrival, so the bounds of the analysis count from there.
@@ -13,6 +13,7 @@ mod atm;
 mod costs;
 mod policing;
 mod rate;
+mod receiving;
 mod route;
 mod sender;
 mod traffic;
@@ -21,6 +22,7 @@ pub use atm::{AtmContract, ServiceClass, TrafficSpec};
 pub use costs::{CostError, Link, Packetisation, SendCosts};
 pub use policing::{Policing, Sensitivity};
 pub use rate::{BitRate, RateError};
+pub use receiving::ReadLimit;
 pub use route::{Direction, Framing, Host, HostPort, HostPortError, Route, TooEarly};
 pub use sender::{BestEffort, LinkScheduling, Sender, SenderSpec};
 pub use traffic::{LinearBounded, Traffic, TrafficError};

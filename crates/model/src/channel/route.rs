@@ -42,6 +42,15 @@ impl Framing {
     pub fn of(max_message: u32, packet_bytes: u32) -> Self {
         if max_message <= packet_bytes { Self::Datagram } else { Self::Fragments }
     }
+
+    /// Returns the number of datagrams of a message of `bytes` in packets of `packet_bytes`, at
+    /// least one.
+    pub fn datagrams_of(self, bytes: u32, packet_bytes: u32) -> u32 {
+        match self {
+            Self::Datagram => 1,
+            Self::Fragments => bytes.div_ceil(packet_bytes.max(1)).max(1),
+        }
+    }
 }
 
 /// The handling of a message that comes earlier than its contract allows.

@@ -18,7 +18,9 @@ mod validate;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::channel::{AtmContract, Channel, LinearBounded, Route, SenderSpec, Traffic};
+use crate::channel::{
+    AtmContract, Channel, Framing, LinearBounded, ReadLimit, Route, SenderSpec, Traffic,
+};
 use crate::{Command, Duration, FileError, Reservation, Stream, Task, Upcall};
 
 /// The most entries, of all kinds together, that one contract may declare.
@@ -154,6 +156,23 @@ impl Contract {
     pub fn of_upcalls(upcalls: Vec<Upcall>) -> Self {
         let tasks = upcalls.iter().map(Task::from).collect();
         Self { upcalls, ..Self::of_tasks(Policy::Rmdp, 1, tasks) }
+    }
+
+    /// Returns the datagrams that may be read of a receiving channel; `None` for class `ubr`.
+    pub fn read_limit(&self, channel: &ReceivingChannel) -> Option<ReadLimit> {
+        let framing = self.framing(&channel.name);
+        Some(ReadLimit::of(channel.arrivals()?, framing, self.packet_bytes()))
+    }
+
+    /// Returns the framing of a channel. One without a route counts as the dearer of both.
+    pub fn framing(&self, channel: &str) -> Framing {
+        let route = self.routes.iter().find(|route| route.channel == channel);
+        route.map_or(Framing::Fragments, |route| route.framing)
+    }
+
+    /// Returns the bytes of a packet: those of the sender, if there is one.
+    pub fn packet_bytes(&self) -> u32 {
+        self.sender.map_or(ReadLimit::USUAL_PACKET, |spec| spec.packetisation.packet_bytes())
     }
 
     /// Parses and validates the bytes of a contract. `file` only appears in messages.

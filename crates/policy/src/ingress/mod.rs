@@ -1,24 +1,26 @@
-//! The ingress of a communication server: it decides which channel is read next and which messages
-//! conform.
+//! The ingress of a communication server: it decides which channel is read next, how much of it, and
+//! which messages conform.
 //!
 //! One thread reads the messages of many channels. [`Order`] selects the next channel: channels
 //! with a delay bound first, by the deadlines of their waiting messages, then all others, within
-//! their share of the thread. [`Police`] judges whether a message conforms. A channel whose sender
-//! breaks its contract has no deadline until it conforms again, so that it gets no more than the
-//! best-effort share.
+//! their share of the thread. The [`Regulator`] of a channel with a delay bound limits what is read
+//! of it to what admission charges, whatever comes. [`Police`] judges whether a message that was
+//! read conforms.
 //!
 //! The order and the reserved share are those of Druschel and Banga, "Lazy Receiver Processing",
 //! OSDI 1996, section 3, with one thread for all channels instead of one per process.
 
 mod order;
 mod police;
+mod regulator;
 mod share;
 
-use punctual_model::channel::LinearBounded;
+use punctual_model::channel::{LinearBounded, ReadLimit};
 use punctual_model::{Duration, Instant};
 
 pub use order::{Next, Order};
 pub use police::Police;
+pub use regulator::Regulator;
 pub use share::BestEffort;
 
 /// The most datagrams of one channel that are read in one turn.
@@ -39,8 +41,15 @@ const MOST_KEPT: (u64, u64) = (4_096, 256);
 pub enum Urgency {
     /// Its message must be handed over by this time.
     By(Instant),
-    /// Nothing was promised, or its sender breaks its contract.
+    /// Nothing was promised.
     Later,
+}
+
+impl Urgency {
+    /// Returns the urgency of a message that came at `arrived`.
+    pub fn within(delay_bound: Option<Duration>, arrived: Instant) -> Self {
+        delay_bound.map_or(Self::Later, |bound| Self::By(arrived.saturating_add(bound)))
+    }
 }
 
 /// The terms of a receiving channel.
@@ -56,14 +65,17 @@ pub struct Terms {
     pub unevenness: Duration,
     /// The most datagrams of a message.
     pub datagrams: u32,
+    /// The datagrams that admission charged. Best effort is read without this limit.
+    pub reads: ReadLimit,
 }
 
 impl Terms {
-    /// Returns the number of datagrams that its socket buffers: those of all messages that can wait
-    /// and still be in time; for best effort, those of one burst.
+    /// Returns the number of datagrams that its socket buffers: those of all messages of a conforming
+    /// sender that can wait there until they may be read; for best effort, those of one burst.
     pub fn kept(&self) -> u64 {
-        let Self { arrivals, delay_bound, datagrams, .. } = self;
-        let waiting = delay_bound.map_or(0, |bound| bound / arrivals.min_inter_arrival());
+        let Self { arrivals, delay_bound, unevenness, datagrams, .. } = self;
+        let waiting = delay_bound
+            .map_or(0, |bound| bound.saturating_add(*unevenness) / arrivals.min_inter_arrival());
         let messages = waiting.saturating_add(u64::from(arrivals.max_burst())).saturating_add(1);
         let most = if delay_bound.is_some() { MOST_KEPT.0 } else { MOST_KEPT.1 };
         messages.saturating_mul(u64::from(*datagrams)).clamp(LEAST_KEPT, most)

@@ -9,32 +9,27 @@
 use punctual_model::channel::BitRate;
 use punctual_model::{Duration, Instant};
 
-use super::{Terms, Urgency};
-use crate::police::{Breach, Charge, Gcra, Policer as _, Verdict};
+use super::Terms;
+use crate::police::{Charge, Gcra, Policer as _, Verdict};
 
 /// Polices the messages of one channel, and their datagrams.
 #[derive(Clone, Debug)]
 pub struct Police {
     messages: Gcra,
     datagrams: Gcra,
-    delay_bound: Option<Duration>,
     /// The latest time seen: a policer's time must not decrease.
     last: Instant,
-    /// Until then the channel has no deadline, because its sender broke its contract.
-    demoted_until: Instant,
 }
 
 impl Police {
     /// Makes a policer for a channel with these `terms`.
     pub fn new(terms: Terms) -> Self {
-        let Terms { arrivals, delay_bound, unevenness, datagrams } = terms;
+        let Terms { arrivals, delay_bound, unevenness, datagrams, .. } = terms;
         let spacing = arrivals.min_inter_arrival();
         let bunched = delay_bound.unwrap_or(Duration::ZERO).saturating_add(unevenness);
         let tolerance = arrivals.jitter().unwrap_or(Duration::MAX).saturating_add(bunched);
         let each = Duration::from_nanos((spacing.as_nanos() / u64::from(datagrams.max(1))).max(1));
         Self {
-            delay_bound,
-            demoted_until: Instant::ZERO,
             messages: spaced(spacing, tolerance),
             // All datagrams of a message may come at once.
             datagrams: spaced(each, tolerance.saturating_add(spacing)),
@@ -43,44 +38,18 @@ impl Police {
     }
 
     /// Returns true if a whole message that came at `arrived` conforms. A nonconforming message
-    /// must not be handed on, and the channel has no deadline until another would conform.
+    /// must not be handed on.
     #[must_use]
     pub fn message(&mut self, arrived: Instant) -> bool {
         self.last = self.last.max(arrived);
-        let judged = judge(&mut self.messages, self.last);
-        self.demote(judged)
+        self.messages.police(self.last, 1) == Verdict::Conforming
     }
 
     /// Judges a datagram of a message in the same way.
     #[must_use]
     pub fn datagram(&mut self, arrived: Instant) -> bool {
         self.last = self.last.max(arrived);
-        let judged = judge(&mut self.datagrams, self.last);
-        self.demote(judged)
-    }
-
-    fn demote(&mut self, judged: Result<(), Instant>) -> bool {
-        let Err(conforms_at) = judged else { return true };
-        self.demoted_until = self.demoted_until.max(conforms_at);
-        false
-    }
-
-    /// Returns the urgency of the channel at `now`, with a message that came at `arrived`.
-    pub fn urgency(&self, now: Instant, arrived: Instant) -> Urgency {
-        match self.delay_bound {
-            Some(bound) if self.demoted_until <= now => Urgency::By(arrived.saturating_add(bound)),
-            _ => Urgency::Later,
-        }
-    }
-}
-
-/// Judges a message; the error is the time from which another would conform.
-fn judge(policer: &mut Gcra, at: Instant) -> Result<(), Instant> {
-    match policer.police(at, 1) {
-        Verdict::Conforming => Ok(()),
-        Verdict::NonConforming(Breach::TooEarly { conforms_at }) => Err(conforms_at),
-        // Cannot happen: no PDU has more than one byte.
-        Verdict::NonConforming(Breach::TooLarge { .. }) => Err(Instant::MAX),
+        self.datagrams.police(self.last, 1) == Verdict::Conforming
     }
 }
 
@@ -97,13 +66,15 @@ pub(super) fn spaced(spacing: Duration, tolerance: Duration) -> Gcra {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::channel::LinearBounded;
+    use punctual_model::channel::{Framing, LinearBounded, ReadLimit};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     fn terms(spacing: Duration, burst: u32) -> Terms {
+        let arrivals = LinearBounded::new(1, 3_000, spacing, burst).expect("valid");
         Terms {
-            arrivals: LinearBounded::new(1, 3_000, spacing, burst).expect("valid"),
+            arrivals,
+            reads: ReadLimit::of(arrivals, Framing::Fragments, 1_000),
             delay_bound: Some(Duration::from_micros(300)),
             unevenness: Duration::from_micros(200),
             datagrams: 3,
@@ -149,20 +120,6 @@ mod tests {
         let mut police = Police::new(terms);
         let passed = (0..100_000).filter(|us| police.datagram(at(*us))).count();
         assert!((303..=310).contains(&passed), "{passed}");
-    }
-
-    #[test]
-    fn a_channel_in_breach_has_no_deadline_until_it_conforms() {
-        let mut police = Police::new(terms(Duration::from_millis(1), 1));
-        let at = |us: u64| Instant::from_nanos(us * 1_000);
-        let in_time = Urgency::By(at(300));
-        assert_eq!(police.urgency(at(0), at(0)), in_time);
-        assert!(police.message(at(0)));
-        assert_eq!(police.urgency(at(0), at(0)), in_time);
-        // Half a millisecond of bunching is allowed.
-        assert!(!police.message(at(499)));
-        assert_eq!(police.urgency(at(499), at(0)), Urgency::Later);
-        assert_eq!(police.urgency(at(500), at(0)), in_time);
     }
 
     #[test]

@@ -12,9 +12,6 @@ use super::channels::source;
 use super::options::Options;
 use crate::Failure;
 
-/// The most bytes of a packet if the contract has no sender.
-const USUAL_PACKET: u32 = 1420;
-
 /// The outcome of one channel that receives.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReceivingOutcome {
@@ -55,8 +52,7 @@ struct Channel {
     terms: Terms,
     /// The actual traffic.
     comes: LinearBounded,
-    /// The most bytes of a packet; `None` if each message is one packet.
-    packet: Option<u32>,
+    framing: Framing,
     seen: Taking,
 }
 
@@ -64,6 +60,8 @@ struct Channel {
 #[derive(Default)]
 pub(super) struct Receiving {
     per_packet: Service,
+    /// The bytes of a packet.
+    packet: u32,
     /// The share of the thread for messages without a deadline.
     share: Option<BestEffort>,
     channels: Vec<Channel>,
@@ -81,25 +79,24 @@ impl Receiving {
         host: &HostProfile,
     ) -> Result<Self, Failure> {
         let sender = contract.sender.and_then(|spec| spec.sender(host.send_costs));
-        let packet = contract.sender.map_or(USUAL_PACKET, |spec| spec.packetisation.packet_bytes());
+        let packet = contract.packet_bytes();
         let channels = contract.receiving.iter().filter_map(|channel| {
-            let mut routes = contract.routes.iter();
-            let route = routes.find(|route| route.channel == channel.name);
-            let whole = route.is_some_and(|route| route.framing == Framing::Datagram);
-            let (arrivals, packet) = (channel.arrivals()?, (!whole).then_some(packet));
-            let datagrams = datagrams(arrivals.max_message(), packet);
+            let (arrivals, reads) = (channel.arrivals()?, contract.read_limit(channel)?);
+            let framing = contract.framing(&channel.name);
+            let datagrams = framing.datagrams_of(arrivals.max_message(), packet);
             let terms = Terms {
                 arrivals,
                 delay_bound: channel.delay_bound,
                 unevenness: UNEVENNESS,
                 datagrams,
+                reads,
             };
             let comes = options.flooded(&channel.name, arrivals);
             Some(Channel {
                 name: channel.name.clone(),
                 terms,
                 comes,
-                packet,
+                framing,
                 seen: Taking::default(),
             })
         });
@@ -115,7 +112,7 @@ impl Receiving {
         let half = || Reservation::new(Service::from_micros(500), Duration::from_millis(1)).ok();
         let cpu = contract.sender.map(|spec| spec.cpu_for(per_packet)).or_else(half);
         let share = cpu.map(|cpu| BestEffort::half_of(cpu, per_packet));
-        Ok(Self { per_packet, share, channels })
+        Ok(Self { per_packet, packet, share, channels })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -134,12 +131,12 @@ impl Receiving {
         let mut rng = draws.rng(Purpose::Received);
         let last = Instant::ZERO.saturating_add(options.until);
         let channel = |channel: &Channel| {
-            let packet = channel.packet;
+            let (framing, packet) = (channel.framing, self.packet);
             let messages = source(options.pattern(), channel.comes, first, &mut rng);
             let messages = messages.take_while(move |message| message.at < last);
             let incoming = messages.map(move |message| Incoming {
                 at: message.at,
-                datagrams: datagrams(message.bytes, packet),
+                datagrams: framing.datagrams_of(message.bytes, packet),
             });
             (channel.terms, Box::new(incoming) as Box<dyn Iterator<Item = Incoming>>)
         };
@@ -181,9 +178,4 @@ impl Receiving {
             }
         })
     }
-}
-
-/// Returns the number of datagrams of a message.
-fn datagrams(bytes: u32, packet: Option<u32>) -> u32 {
-    packet.map_or(1, |packet| bytes.div_ceil(packet).max(1))
 }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use punctual_analysis::{Refusal, Request, Steps};
 use punctual_channel::rings::server;
-use punctual_model::channel::{BitRate, Channel, Direction, Framing};
+use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
 
 use super::terms::Asker;
 use super::{AdmissionState, denied};
@@ -174,8 +174,9 @@ impl AdmissionState {
         want: &WantedChannel,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
+        let packet = self.entries_of_channels()?.config.cut.packet_bytes();
         self.entries_of_channels()?.has_room(want)?;
-        asking(want, |request| self.system.admit(id, request, steps).map(drop))?;
+        asking(want, packet, |request| self.system.admit(id, request, steps).map(drop))?;
         self.count_channel(id, uid, want);
         Ok(())
     }
@@ -195,7 +196,10 @@ impl AdmissionState {
             .within_channel_quota(asker, want)
             .and_then(|()| self.entries_of_channels()?.has_room(want))
             .and_then(|()| {
-                asking(want, |request| self.system.change(id, request, None, steps).map(drop))
+                let packet = self.entries_of_channels()?.config.cut.packet_bytes();
+                asking(want, packet, |request| {
+                    self.system.change(id, request, None, steps).map(drop)
+                })
             });
         match answer {
             Ok(()) => self.count_channel(id, asker.uid, want),
@@ -253,9 +257,11 @@ impl AdmissionState {
     }
 }
 
-/// Passes `want` to `ask` in the terms of the analysis.
+/// Passes `want` to `ask` in the terms of the analysis. Messages in fragments come in packets of
+/// `packet_bytes`.
 fn asking<T>(
     want: &WantedChannel,
+    packet_bytes: u32,
     ask: impl FnOnce(Request<'_>) -> Result<T, Box<Refusal>>,
 ) -> Result<T, Box<Refusal>> {
     match (want.direction, want.delay_bound) {
@@ -264,7 +270,10 @@ fn asking<T>(
             let why = |_| denied("channel-delay", format!("a delay bound of {bound}"), None);
             ask(Request::Sending(&channel.map_err(why)?))
         }
-        (Direction::Receive, Some(_)) => ask(Request::Receiving(want.arrivals)),
+        (Direction::Receive, Some(_)) => {
+            let limit = ReadLimit::of(want.arrivals, want.framing, packet_bytes);
+            ask(Request::Receiving(limit))
+        }
         (direction, None) => ask(Request::BestEffort(direction)),
     }
 }

@@ -457,7 +457,8 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
             if admission.admit_channel(GrantId(id), &asker(1), &wanted).is_ok()
                 && wanted.direction == Direction::Receive
             {
-                received.push(wanted.arrivals);
+                let packet = cut.packet_bytes();
+                received.push(ReadLimit::of(wanted.arrivals, wanted.framing, packet));
             }
         }
         admitted += admission.channel_count();
@@ -476,12 +477,10 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
         let due = |n: u64| (block + n * every - pace.as_nanos()).max((n + 1) * block);
         happens.extend((1..40).map(|n| (due(n), block)));
         let until = block + 40 * every;
-        for arrivals in &received {
-            let of = work * u64::from(cut.packets_of(arrivals.max_message()));
-            let spacing = arrivals.min_inter_arrival().as_nanos();
-            let burst = u64::from(arrivals.max_burst());
-            happens.extend((0..burst).map(|_| (0, of)));
-            happens.extend((0..).map(|n| (n * spacing, of)).take_while(|(at, _)| *at < until));
+        for limit in &received {
+            let spacing = limit.spacing().as_nanos();
+            happens.extend((0..limit.burst()).map(|_| (0, work)));
+            happens.extend((1..).map(|n| (n * spacing, work)).take_while(|(at, _)| *at < until));
         }
         happens.sort_unstable();
         for step in 1..=8 * until / work {

@@ -257,6 +257,7 @@ impl Channels {
             framing: want.framing,
             number: want.number,
             least_fragment: NonZeroU16::new(256).unwrap_or(NonZeroU16::MIN),
+            packet_bytes: self.config.cut.packet_bytes(),
             unevenness: UNEVENNESS,
             shared_clock: want.address.ip().is_loopback(),
         };

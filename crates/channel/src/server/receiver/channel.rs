@@ -6,7 +6,7 @@ use punctual_linux::net::early::EarlyPolicer;
 use punctual_linux::net::{Arrival, Stamps, UdpSocket, WallOffset};
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
-use punctual_policy::ingress::{Police, QUANTUM, Urgency};
+use punctual_policy::ingress::{Police, QUANTUM, Regulator, Urgency};
 use punctual_ring::frames::Wake;
 
 use super::early::{Early, Seen};
@@ -78,6 +78,8 @@ pub struct Channel {
     pub(super) id: u64,
     pub(super) opening: Opening,
     pub(super) police: Police,
+    /// The limit on what is read, unless nothing was promised.
+    pub(super) regulator: Option<Regulator>,
     pub(super) early: Early,
     /// True while it waits for its turn.
     pub(super) queued: bool,
@@ -146,13 +148,14 @@ const MOST_PATIENCE: Duration = Duration::from_millis(16);
 
 impl Channel {
     pub(super) fn new(id: u64, opening: Opening, now: Instant) -> Self {
-        let police = Police::new(opening.terms.ingress(opening.arrivals));
+        let terms = opening.terms.ingress(opening.arrivals);
         let reporting = opening.reporting();
         // Datagrams dropped before the channel existed are not in its account.
         let drops = opening.socket.drops().unwrap_or(0);
         Self {
             id,
-            police,
+            police: Police::new(terms),
+            regulator: Regulator::of(&terms),
             early: Early::new(&opening.terms, opening.arrivals, now),
             opening,
             queued: false,
@@ -250,11 +253,27 @@ impl Channel {
         if served.drained {
             self.floor = self.floor.max(now);
         }
-        match self.police.urgency(now, self.floor) {
+        if let Some(regulator) = &mut self.regulator {
+            regulator.read(now, served.read);
+        }
+        match self.urgency(self.floor) {
             Urgency::Later if served.drained && often => Next::Pause(now.saturating_add(PAUSE)),
             _ if served.drained => Next::Rest,
-            urgency => Next::Turn(urgency),
+            urgency => match self.most(now) {
+                Ok(_) => Next::Turn(urgency),
+                Err(again) => Next::Pause(again),
+            },
         }
+    }
+
+    /// Returns the urgency of a message that came at `arrived`.
+    pub(super) fn urgency(&self, arrived: Instant) -> Urgency {
+        Urgency::within(self.opening.terms.delay_bound, arrived)
+    }
+
+    /// Returns how many datagrams its regulator lets it read at `now`, or when it may read one.
+    pub(super) fn most(&self, now: Instant) -> Result<u32, Instant> {
+        self.regulator.as_ref().map_or(Ok(QUANTUM), |regulator| regulator.most(now))
     }
 
     /// Counts a datagram that was read. Returns when it came: by the kernel's stamp, as far as that

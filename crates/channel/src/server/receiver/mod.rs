@@ -11,18 +11,21 @@
 //! - Guaranteed channels are served by the deadline of the datagrams in them, as far as that is
 //!   known. If the kernel has just reported the first datagram, its deadline is the delay bound
 //!   from then on. Behind a datagram that was read, it is the delay bound from that one's arrival
-//!   on.
+//!   on. No more datagrams are read of a channel than admission charged for it; once that many are
+//!   read, it pauses until its regulator lets it read another.
 //! - Best effort is served in turn, when no guaranteed channel has anything, and no more than its
-//!   share and its rings have room for. A guaranteed channel whose sender breaks its contract waits
-//!   with best effort until it conforms. These waiting channels do not wake the thread: they are
-//!   looked at when their share is renewed, or a millisecond later.
+//!   share and its rings have room for.
+//!
+//! A paused channel, and best effort that waits, does not wake the thread: it is looked at when it
+//! may read again, when its share is renewed, or a millisecond later.
 //!
 //! # Power of a hostile sender or client
-//! A sender can cause [`QUANTUM`] reads as urgent as its channel for each message that its contract
-//! allows; everything else is read as best effort. A client that does not read loses its own
-//! messages. A ring that is inconsistent ends its own channel.
+//! A sender can cause as many reads of its channel as its contract was charged for, and no more:
+//! what it sends beyond that waits in its socket, or is dropped there. A client that does not read
+//! loses its own messages. A ring that is inconsistent ends its own channel.
 //!
-//! [`punctual_policy::ingress`] decides which channel has its turn, and which datagrams conform.
+//! [`punctual_policy::ingress`] decides which channel has its turn, how many datagrams that may read,
+//! and which of them conform.
 //! The discarding before the socket is that of Druschel and Banga, "Lazy Receiver Processing", OSDI
 //! 1996, section 3, and of L4ATM's early demultiplexing.
 

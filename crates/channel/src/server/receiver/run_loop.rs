@@ -9,7 +9,7 @@ use punctual_trace::Kind;
 
 use super::channel::{Channel, Clocks, Next, Served};
 use super::error::Ended;
-use super::watch::{Report, Reporting};
+use super::watch::{Report, Reporting, Watch};
 use super::{Receiver, Seat, datagrams, fragments};
 
 /// The interval at which an active channel is tended: losses are counted, incomplete messages given
@@ -92,13 +92,26 @@ impl Receiver {
         if channel.queued || channel.paused {
             return;
         }
-        channel.queued = true;
-        let urgency = channel.police.urgency(now, now);
         let tended = std::mem::replace(&mut channel.tended, true);
-        self.order.add(seat, urgency);
+        match channel.most(now) {
+            Ok(_) => {
+                channel.queued = true;
+                let urgency = channel.urgency(now);
+                self.order.add(seat, urgency);
+            }
+            Err(again) => self.pause(seat, again),
+        }
         if !tended {
             self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
         }
+    }
+
+    /// Leaves a channel alone until that instant: its socket reports nothing meanwhile.
+    fn pause(&mut self, seat: Seat, until: Instant) {
+        let Some(channel) = self.places[seat.at as usize].channel.as_deref_mut() else { return };
+        channel.paused = true;
+        self.pauses.push(Reverse((until, seat)));
+        report_by(&self.watch, seat, channel, Reporting::Never);
     }
 
     /// Queues the channels whose pauses are over.
@@ -121,6 +134,8 @@ impl Receiver {
             return None;
         }
         channel.queued = false;
+        // It was queued when it might read one.
+        let most = most.min(channel.most(now).unwrap_or(1));
         let served = match channel.opening.terms.framing {
             Framing::Datagram => datagrams::serve(channel, &clocks, most),
             Framing::Fragments => fragments::serve(channel, &clocks, most, &mut self.inbox),
@@ -143,10 +158,7 @@ impl Receiver {
             Next::Turn(Urgency::By(_)) | Next::Rest => channel.opening.reporting(),
             Next::Turn(Urgency::Later) | Next::Pause(_) => Reporting::Never,
         };
-        if reporting != channel.reporting {
-            channel.reporting = reporting;
-            self.watch.set(seat, &channel.opening.socket, reporting);
-        }
+        report_by(&self.watch, seat, channel, reporting);
         match next {
             Next::Turn(urgency) => {
                 channel.queued = true;
@@ -184,5 +196,13 @@ impl Receiver {
                 self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
             }
         }
+    }
+}
+
+/// Changes how the socket of a channel reports that something came.
+fn report_by(watch: &Watch, seat: Seat, channel: &mut Channel, reporting: Reporting) {
+    if reporting != channel.reporting {
+        channel.reporting = reporting;
+        watch.set(seat, &channel.opening.socket, reporting);
     }
 }

@@ -4,7 +4,8 @@ use std::num::NonZeroU16;
 
 use punctual_model::Duration;
 use punctual_model::channel::{
-    AtmContract, Framing, LinearBounded, ServiceClass, Traffic, TrafficError, TrafficSpec,
+    AtmContract, Framing, LinearBounded, ReadLimit, ServiceClass, Traffic, TrafficError,
+    TrafficSpec,
 };
 use punctual_policy::ingress;
 
@@ -30,6 +31,9 @@ pub struct Terms {
     pub number: u32,
     /// For fragments: the smallest fragments into which longer messages are cut.
     pub least_fragment: NonZeroU16,
+    /// For fragments: the packets into which admission counted messages to be cut. Smaller ones are
+    /// read too, but no more of them.
+    pub packet_bytes: u32,
     /// The longest time under way less the shortest: the network may bunch messages by so much more
     /// than their sender. Messages that come earlier than that and the contract allow are
     /// discarded.
@@ -75,8 +79,10 @@ impl Terms {
 
     /// Returns the terms by which the ingress policy serves it.
     pub(super) fn ingress(&self, arrivals: LinearBounded) -> ingress::Terms {
-        let Self { delay_bound, unevenness, .. } = *self;
-        ingress::Terms { arrivals, delay_bound, unevenness, datagrams: self.datagrams(arrivals) }
+        let Self { delay_bound, unevenness, framing, packet_bytes, .. } = *self;
+        let datagrams = self.datagrams(arrivals);
+        let reads = ReadLimit::of(arrivals, framing, packet_bytes);
+        ingress::Terms { arrivals, delay_bound, unevenness, datagrams, reads }
     }
 
     /// Returns the bytes that its socket must be able to hold.

@@ -21,6 +21,9 @@ use crate::server::ringer::Ringers;
 /// The longest message.
 pub(super) const MAX: u32 = 1_000;
 
+/// The bytes of a fragment.
+const FRAGMENT: u16 = 400;
+
 /// The number in headers.
 const NUMBER: u32 = 9;
 
@@ -50,6 +53,7 @@ pub(super) fn terms(framing: Framing, delay_bound: Option<Duration>) -> Terms {
         framing,
         number: NUMBER,
         least_fragment: NonZeroU16::new(100).expect("not zero"),
+        packet_bytes: FRAGMENT.into(),
         unevenness: Duration::from_millis(5),
         shared_clock: true,
     }
@@ -139,9 +143,9 @@ impl Client {
         self.sender.send(&Outgoing::new(&[Place::of(bytes)])).expect("sent");
     }
 
-    /// Returns the datagrams of a message in fragments of 400 bytes.
+    /// Returns the datagrams of a message in fragments of [`FRAGMENT`] bytes.
     pub(super) fn fragments(message: u64, length: u32) -> Vec<Vec<u8>> {
-        let fragment_bytes = NonZeroU16::new(400).expect("not zero");
+        let fragment_bytes = NonZeroU16::new(FRAGMENT).expect("not zero");
         let bytes = content(message, length);
         let cut = Fragments { fragment_bytes, channel: NUMBER, message, length };
         cut.within(0..length, Some(clock::now()))

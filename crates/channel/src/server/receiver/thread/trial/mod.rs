@@ -141,6 +141,7 @@ impl Trial {
             number: NUMBER,
             // The smaller of two numbers that are not zero.
             least_fragment: NonZeroU16::new(least as u16).unwrap_or(NonZeroU16::MIN),
+            packet_bytes,
             unevenness: Duration::ZERO,
             // Sender and receiver are one host.
             shared_clock: true,
