@@ -1,16 +1,16 @@
 //! Maps that programs and this process share: arrays, hash tables, and rings of records.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::os::fd::AsFd as _;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::{fmt, slice};
 
 use libbpf_rs::{
     MapCore, MapFlags, MapHandle, MapInfo, MapType, RingBuffer, RingBufferBuilder, libbpf_sys,
 };
+use punctual_linux::mapping::Mapping;
 use punctual_model::time::Duration;
-use rustix::mm::{self, ProtFlags};
+use rustix::mm;
 
 use super::MapError;
 
@@ -20,16 +20,10 @@ use super::MapError;
 /// words is consistent only if the programs are at rest.
 #[derive(Debug)]
 pub struct Array {
-    at: NonNull<AtomicU64>,
-    bytes: usize,
+    memory: Mapping,
     value: usize,
     entries: usize,
 }
-
-// SAFETY: the mapping is accessed only as atomics, and only drop unmaps it.
-unsafe impl Send for Array {}
-// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
-unsafe impl Sync for Array {}
 
 impl Array {
     pub(super) fn of(map: &libbpf_rs::Map<'_>, name: &str) -> Result<Self, MapError> {
@@ -41,22 +35,10 @@ impl Array {
         }
         let (value, entries) = (map.value_size() as usize, map.max_entries() as usize);
         let bytes = value.next_multiple_of(8) * entries;
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
-        let at = unsafe {
-            rustix::mm::mmap(
-                ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                mm::MapFlags::SHARED | mm::MapFlags::POPULATE,
-                map.as_fd(),
-                0,
-            )
-        };
-        let refuse = |why: String| MapError::Refused { map: name.to_owned(), why };
-        let at = at.map_err(|errno| refuse(errno.to_string()))?;
-        // The kernel maps nothing at address zero without MAP_FIXED.
-        let at = NonNull::new(at.cast()).ok_or_else(|| refuse("no address".to_owned()))?;
-        Ok(Self { at, bytes, value, entries })
+        let memory = Mapping::of(map.as_fd(), 0, bytes, true, mm::MapFlags::POPULATE);
+        let memory = memory
+            .map_err(|errno| MapError::Refused { map: name.to_owned(), why: errno.to_string() })?;
+        Ok(Self { memory, value, entries })
     }
 
     /// Returns the number of entries.
@@ -119,17 +101,9 @@ impl Array {
     fn words(&self, entry: usize) -> &[AtomicU64] {
         assert!(entry < self.entries, "no entry {entry} of {}", self.entries);
         let words = self.value.div_ceil(8);
-        // SAFETY: a mapping begins at a page boundary; `entries` times `words` words stay mapped as
-        // long as `self` is borrowed; any bytes are valid words; and this process accesses them as
-        // nothing else.
-        unsafe { slice::from_raw_parts(self.at.as_ptr().add(entry * words), words) }
-    }
-}
-
-impl Drop for Array {
-    fn drop(&mut self) {
-        // SAFETY: `of` mapped this address with the same size, and `self` is not used again.
-        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
+        // SAFETY: the memory is writable, and a map keeps its size.
+        let all = unsafe { self.memory.words() };
+        &all[entry * words..][..words]
     }
 }
 

@@ -7,7 +7,7 @@
 //! restore on drop, and probes work on scratch threads of their own.
 //!
 //! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`],
-//! [`measure`], [`net`]) or share memory ([`shm`], [`memfd`]). Where `rustix` has the call,
+//! [`measure`], [`net`]) or share memory ([`mapping`], [`shm`], [`memfd`]). Where `rustix` has the call,
 //! `rustix` makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
@@ -19,6 +19,7 @@ pub mod bell;
 pub mod cgroup;
 pub mod clock;
 pub mod host;
+pub mod mapping;
 pub mod measure;
 pub mod memfd;
 pub mod memory;

@@ -1,14 +1,15 @@
 //! Measurements that need only one thread.
+#![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 
 use punctual_model::time::Duration;
+use rustix::mm::MapFlags;
 
-use super::mapping::Mapping;
 use super::seat::{Seat, alone};
 use super::{MOST_SAMPLES, MeasureError, PRIORITY};
-use crate::sched;
-use crate::{clock, thread};
+use crate::mapping::Mapping;
+use crate::{clock, sched, thread};
 
 /// Reads of the clock in one sample, so that the sample is not mostly its own clock reads.
 const READS: u64 = 64;
@@ -55,8 +56,12 @@ pub fn page_fault(seat: Seat, length: Duration) -> Result<Vec<Duration>, Measure
         let until = clock::now().saturating_add(length);
         let mut samples = Vec::with_capacity(MOST_SAMPLES);
         while samples.len() < MOST_SAMPLES && clock::now() < until {
-            let pages = Mapping::of_small_pages(PAGES * WORDS)?;
-            for first_word in pages.words().iter().step_by(WORDS) {
+            let pages = Mapping::anonymous(PAGES * WORDS * 8, MapFlags::PRIVATE);
+            let pages = pages.map_err(MeasureError::NoMemory)?;
+            pages.avoid_huge_pages();
+            // SAFETY: the memory is anonymous and writable.
+            let words = unsafe { pages.words() };
+            for first_word in words.iter().step_by(WORDS) {
                 let before = clock::now();
                 first_word.store(1, Ordering::Relaxed);
                 samples.push(clock::now() - before);

@@ -10,7 +10,6 @@ mod cache;
 mod calls;
 mod halting;
 mod hand_off;
-mod mapping;
 mod seat;
 mod switches;
 mod wakeup;

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::time::{Duration, Instant};
 use rustix::io::Errno;
+use rustix::mm::MapFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::mapping::Mapping;
 use super::seat::{Seat, alone, together};
 use super::{MOST_SAMPLES, MeasureError};
 use crate::clock;
+use crate::mapping::Mapping;
 
 /// Measures the time from just before one thread yields until the other runs, both SCHED_FIFO on
 /// `cpu`, for `length`. The two share one address space, so this is the cheapest switch.
@@ -75,9 +76,12 @@ impl<'a> Table<'a> {
 /// both SCHED_FIFO on `cpu`, for `length`. The other process is a child of the calling process,
 /// which ends with it.
 pub fn process_switch(cpu: usize, length: Duration) -> Result<Vec<Duration>, MeasureError> {
-    let shared = Mapping::shared(2)?;
+    let bytes = 2 * size_of::<AtomicU64>();
+    let shared = Mapping::anonymous(bytes, MapFlags::SHARED).map_err(MeasureError::NoMemory)?;
+    // SAFETY: the memory is anonymous and writable.
+    let words = unsafe { shared.words() };
     // Always succeeds: the mapping has two words.
-    let Some(words) = shared.words().first_chunk() else { return Ok(Vec::new()) };
+    let Some(words) = words.first_chunk() else { return Ok(Vec::new()) };
     let table = Table::new(words);
     alone(Seat::fifo(cpu), move || {
         let mut samples = Vec::with_capacity(MOST_SAMPLES);

@@ -20,7 +20,6 @@
 #![allow(unsafe_code)]
 
 mod error;
-mod mapping;
 mod pins;
 mod presence;
 mod seals;
@@ -32,9 +31,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use rustix::mm::MapFlags;
+
+use crate::mapping::Mapping;
 
 pub use error::MemfdError;
-use mapping::Mapping;
 use pins::Pins;
 pub use pins::{can_be_collapsed, collapses};
 pub use presence::{Presence, Watched};
@@ -109,7 +110,8 @@ impl Writable {
         let failed = |call| move |errno| MemfdError::Failed { call, bytes, errno };
         let file = make(name).map_err(failed("memfd_create(2)"))?;
         rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate(2)"))?;
-        let mapping = Mapping::reserve(&file, bytes, true).map_err(failed("mmap(2)"))?;
+        let mapping =
+            Mapping::of(&file, 0, bytes, true, MapFlags::empty()).map_err(failed("mmap(2)"))?;
         let seals = match others {
             Others::Read => SEALED | SealFlags::FUTURE_WRITE,
             Others::Write => SEALED,
@@ -153,7 +155,7 @@ impl Writable {
         if seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {
             return Err(MemfdError::ReadOnly);
         }
-        let mapping = Mapping::new(&file, bytes, true);
+        let mapping = mapped(&file, bytes, true);
         let mapping = mapping.map_err(|errno| match errno {
             // The descriptor was opened for reading.
             Errno::ACCESS | Errno::PERM => MemfdError::ReadOnly,
@@ -184,7 +186,7 @@ impl Readable {
     /// If it is not such memory, of that size, sealed against changes of its size.
     pub fn of(file: OwnedFd, bytes: usize) -> Result<Self, MemfdError> {
         check(&file, bytes)?;
-        let mapping = Mapping::new(&file, bytes, false);
+        let mapping = mapped(&file, bytes, false);
         let mapping =
             mapping.map_err(|errno| MemfdError::Failed { call: "mmap(2)", bytes, errno })?;
         Ok(Self { mapping })
@@ -233,6 +235,14 @@ impl Readable {
         let words = unsafe { self.mapping.words() };
         words[at..].as_ptr().cast()
     }
+}
+
+/// Maps all `bytes` of a file, which must be that long and sealed against shrinking, and faults in
+/// every page.
+fn mapped(file: &OwnedFd, bytes: usize, writable: bool) -> Result<Mapping, Errno> {
+    let mapping = Mapping::of(file, 0, bytes, writable, MapFlags::empty())?;
+    mapping.populate(writable)?;
+    Ok(mapping)
 }
 
 fn are_pages(bytes: usize) -> Result<(), MemfdError> {

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-use super::mapping::Mapping;
 use super::{Others, Readable, Writable};
+use crate::mapping::Mapping;
 
 /// The size of a huge page in bytes, or a divisor of it. A huge page replaces a run of pages that
 /// begins at a multiple of its size.
@@ -30,7 +30,7 @@ pub(super) struct Pins {
 impl Pins {
     /// Takes references to pages that are all in place.
     pub(super) fn of(mappings: [&Mapping; 2]) -> Result<Self, Errno> {
-        let firsts = mappings.into_iter().flat_map(|mapping| mapping.pages_at(RUN));
+        let firsts = mappings.into_iter().flat_map(runs);
         let firsts: Vec<*const u8> = firsts.collect();
         let mut left = firsts.as_slice();
         let mut pipes = Vec::new();
@@ -52,6 +52,13 @@ impl Pins {
         }
         Ok(Self { _pipes: pipes })
     }
+}
+
+/// Returns the start of each run of a mapping.
+fn runs(mapping: &Mapping) -> impl Iterator<Item = *const u8> {
+    let first = mapping.start().as_ptr().cast_const().cast::<u8>();
+    // Never beyond the end of the mapping.
+    (0..mapping.bytes()).step_by(RUN).map(move |at| first.wrapping_add(at))
 }
 
 /// Puts a reference to the page of this byte into a pipe.

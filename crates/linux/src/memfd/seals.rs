@@ -9,8 +9,10 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, SealFlags};
+use rustix::mm::MapFlags;
 
-use super::mapping::Mapping;
+use crate::mapping::Mapping;
+
 use super::{MemfdError, Readable, SEALED, are_pages, check, make};
 
 /// The seals that leave a writer only writing through its existing mappings. They deny new mappings
@@ -52,7 +54,8 @@ pub fn lend(name: &str, bytes: usize) -> Result<(Lent, OwnedFd), MemfdError> {
     // Only its maker may open it again through /proc.
     rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed("fchmod(2)"))?;
     rustix::fs::fcntl_add_seals(&file, SEALED).map_err(failed("fcntl(2), F_ADD_SEALS"))?;
-    let mapping = Mapping::reserve(&file, bytes, false).map_err(failed("mmap(2)"))?;
+    let mapping =
+        Mapping::of(&file, 0, bytes, false, MapFlags::empty()).map_err(failed("mmap(2)"))?;
     Ok((Lent { mapping, bytes }, file))
 }
 

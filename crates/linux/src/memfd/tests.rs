@@ -54,12 +54,12 @@ fn its_size_and_its_seals_cannot_be_changed() {
 fn memory_for_reading_cannot_be_written() {
     let (ours, theirs) = Writable::create("test", BYTES, Others::Read).expect("memory");
     assert_eq!(Writable::of(copy(&theirs), BYTES).err(), Some(MemfdError::ReadOnly));
-    assert!(Mapping::new(&theirs, BYTES, true).is_err(), "the kernel refuses too");
+    assert!(mapped(&theirs, BYTES, true).is_err(), "the kernel refuses too");
     // Opening it again gives no right to write.
     use std::os::fd::AsRawFd as _;
     let path = format!("/proc/self/fd/{}", theirs.as_raw_fd());
     let again = File::options().read(true).write(true).open(path).expect("ours");
-    assert!(Mapping::new(&again.into(), BYTES, true).is_err());
+    assert!(mapped(&again.into(), BYTES, true).is_err());
     assert_eq!(rustix::io::write(&theirs, b"x"), Err(Errno::PERM));
     let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     assert_eq!(rustix::fs::fallocate(&theirs, hole, 0, 4096), Err(Errno::PERM));
@@ -146,7 +146,7 @@ fn a_borrower_of_memory_cannot_take_it_back() {
     assert_eq!(rustix::fs::ftruncate(&file, 0), Err(Errno::PERM));
     assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::PERM));
     assert_eq!(rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
-    assert!(Mapping::new(&file, BYTES, true).is_err(), "a new mapping for writing");
+    assert!(mapped(&file, BYTES, true).is_err(), "a new mapping for writing");
     // Through the writer's own mapping (madvise(2), MADV_REMOVE).
     let at = theirs.words().as_ptr().cast_mut().cast();
     // SAFETY: the kernel refuses; if it did not, the zeroes read below would fail the test.

@@ -2,17 +2,18 @@
 //! an interface's driver takes frames from user memory, and whether it does so without a copy.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_model::time::{Duration, Instant};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::MapFlags;
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpUmemReg, XdpUmemRegFlags};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
 use crate::clock;
+use crate::mapping::Mapping;
 
 /// The frame's memory: one page, because the kernel wants whole pages.
 const PAGE: usize = 4096;
@@ -30,13 +31,13 @@ const FRAME: u32 = 60;
 pub(super) fn send_one(index: u32, zero_copy: bool, until: Instant) -> Result<bool, Errno> {
     let fd =
         rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    let memory = Mapping::anonymous()?;
+    let memory = Page::anonymous()?;
     let mut frame = [0; FRAME as usize];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
     // SAFETY: the mapping is a page, longer than a frame, and not shared with the kernel yet.
-    unsafe { ptr::copy_nonoverlapping(frame.as_ptr(), memory.start.cast(), frame.len()) };
+    unsafe { ptr::copy_nonoverlapping(frame.as_ptr(), memory.start(), frame.len()) };
     let umem = XdpUmemReg {
-        addr: memory.start as u64,
+        addr: memory.start() as u64,
         len: PAGE as u64,
         chunk_size: PAGE as u32,
         headroom: 0,
@@ -48,8 +49,8 @@ pub(super) fn send_one(index: u32, zero_copy: bool, until: Instant) -> Result<bo
     sockopt::set_xdp_umem_completion_ring_size(&fd, ENTRIES)?;
     sockopt::set_xdp_tx_ring_size(&fd, ENTRIES)?;
     let offsets = sockopt::xdp_mmap_offsets(&fd)?;
-    let send = Mapping::of(&fd, SEND_RING)?;
-    let done = Mapping::of(&fd, DONE_RING)?;
+    let send = Page::of(&fd, SEND_RING)?;
+    let done = Page::of(&fd, DONE_RING)?;
     let how =
         if zero_copy { SocketAddrXdpFlags::XDP_ZEROCOPY } else { SocketAddrXdpFlags::XDP_COPY };
     rustix::net::bind(&fd, &SocketAddrXdp::new(how, index, 0))?;
@@ -77,26 +78,20 @@ pub(super) fn send_one(index: u32, zero_copy: bool, until: Instant) -> Result<bo
     }
 }
 
-/// One page of memory, unmapped when dropped.
-struct Mapping {
-    start: *mut libc::c_void,
-}
+/// One page of memory: of the frame, or of a ring of two entries and its header.
+struct Page(Mapping);
 
-impl Mapping {
+impl Page {
     fn anonymous() -> Result<Self, Errno> {
-        let how = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), PAGE, how, MapFlags::PRIVATE) }?;
-        Ok(Self { start })
+        Mapping::anonymous(PAGE, MapFlags::PRIVATE).map(Self)
     }
 
-    /// Maps a ring of two entries and its header, which need less than a page.
     fn of(fd: &OwnedFd, offset: u64) -> Result<Self, Errno> {
-        let how = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
-        let start = unsafe { mmap(ptr::null_mut(), PAGE, how, flags, fd.as_fd(), offset) }?;
-        Ok(Self { start })
+        Mapping::of(fd, offset, PAGE, true, MapFlags::POPULATE).map(Self)
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.0.start().as_ptr().cast()
     }
 
     /// Returns the address of `len` bytes at an offset that the kernel gave, if they lie inside.
@@ -104,7 +99,7 @@ impl Mapping {
         let offset = usize::try_from(offset).ok()?;
         let inside = offset.checked_add(len)? <= PAGE;
         // SAFETY: the offset was checked to lie inside the mapping.
-        inside.then(|| unsafe { self.start.cast::<u8>().add(offset) })
+        inside.then(|| unsafe { self.start().add(offset) })
     }
 
     /// Returns a ring's index, which the kernel shares.
@@ -113,13 +108,5 @@ impl Mapping {
         // SAFETY: the word lies inside the mapping, which `self` keeps, and is aligned as checked;
         // the kernel uses it atomically, too.
         at.is_aligned().then(|| unsafe { AtomicU32::from_ptr(at) })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: `self` mapped this address with this length, and nothing borrowed from it is
-        // left.
-        let _ = unsafe { munmap(self.start, PAGE) };
     }
 }

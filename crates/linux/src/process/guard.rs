@@ -21,11 +21,12 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use punctual_model::time::{Duration, Instant};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::MapFlags;
+
+use crate::mapping::Mapping;
 
 /// The most groups that one guard watches.
 const MOST: usize = 64;
@@ -64,48 +65,26 @@ struct Table {
     entries: [Entry; MOST],
 }
 
-/// The mapping of the memory that the guard shares with us.
-struct Mapping(NonNull<Table>);
+/// The memory that the guard shares with us.
+struct SharedTable(Mapping);
 
-// SAFETY: a `Table` consists of atomics only, and the mapping lives as long as this value.
-unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
+impl SharedTable {
     fn new() -> io::Result<Self> {
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
-        let address = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                size_of::<Table>(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-            )
-        }?;
-        NonNull::new(address.cast()).map(Self).ok_or_else(|| io::Error::other("mapped at zero"))
+        Ok(Self(Mapping::anonymous(size_of::<Table>(), MapFlags::SHARED)?))
     }
 
     fn table(&self) -> &Table {
         // SAFETY: the table is mapped for as long as `self`, page-aligned, and zeroed by the
         // kernel, which is a valid `Table`. It holds only atomics, so the guard may write to it at
         // any time.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: `mmap` returned this address for this size, and no reference into the mapping
-        // outlives `self`.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), size_of::<Table>()) };
+        unsafe { self.0.start().cast().as_ref() }
     }
 }
 
 /// The guard, as seen by the guarded process. Dropping it makes the guard undo what is left, and
 /// end.
 pub struct Guard {
-    mapping: Mapping,
+    shared: SharedTable,
     /// Held only so that its closing wakes the guard.
     _alive: OwnedFd,
 }
@@ -114,12 +93,12 @@ impl Guard {
     /// Forks the guard, twice, so that it is not our child: it need not be waited for, and its end
     /// sends no signal.
     pub fn start() -> io::Result<Self> {
-        let mapping = Mapping::new()?;
+        let shared = SharedTable::new()?;
         let (end, alive) = pipe()?;
         // SAFETY: the child calls only `settle`, which makes only system calls.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
-            0 => putting_back::settle(end.as_raw_fd(), mapping.table()),
+            0 => putting_back::settle(end.as_raw_fd(), shared.table()),
             child => {
                 let mut status = 0;
                 // SAFETY: `child` is our own child, which ends at once; `status` is valid for
@@ -131,7 +110,7 @@ impl Guard {
                 if status != 0 {
                     return Err(io::Error::other("the guard could not be forked"));
                 }
-                Ok(Self { mapping, _alive: alive })
+                Ok(Self { shared, _alive: alive })
             }
         }
     }
@@ -147,7 +126,7 @@ impl Guard {
         if bytes.len() + 32 > LONGEST {
             return Err(io::Error::other("the path of the group is too long for the guard"));
         }
-        let entries = &self.mapping.table().entries;
+        let entries = &self.shared.table().entries;
         let take = |entry: &Entry| {
             let (old, new) = (Ordering::Acquire, Ordering::Relaxed);
             entry.state.compare_exchange(FREE, FILLING, old, new).is_ok()
@@ -167,7 +146,7 @@ impl Guard {
 
     /// Stops guarding the group at this place, which has been removed or restored.
     pub fn forget(&self, place: usize) {
-        if let Some(entry) = self.mapping.table().entries.get(place) {
+        if let Some(entry) = self.shared.table().entries.get(place) {
             entry.state.store(FREE, Ordering::Release);
         }
     }
@@ -175,7 +154,7 @@ impl Guard {
     /// Records that the dispatcher of `cpu` will be back by `due`; one store. [`Instant::MAX`]
     /// means that nothing is raised or frozen until a request comes.
     pub fn due(&self, cpu: usize, due: Instant) {
-        if let Some(of_cpu) = self.mapping.table().due.get(cpu) {
+        if let Some(of_cpu) = self.shared.table().due.get(cpu) {
             of_cpu.store(due.as_nanos(), Ordering::Release);
         }
     }
@@ -194,7 +173,7 @@ impl Guard {
     /// # }
     /// ```
     pub fn acted(&self) -> u32 {
-        self.mapping.table().acted.load(Ordering::Acquire)
+        self.shared.table().acted.load(Ordering::Acquire)
     }
 }
 

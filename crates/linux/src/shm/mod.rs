@@ -26,16 +26,15 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
-use std::slice;
 use std::sync::atomic::AtomicU64;
 
 use punctual_model::time::Duration;
 use rustix::fs::{Mode, OFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::MapFlags;
 use rustix::process::Pid;
 
 use crate::clock;
+use crate::mapping::Mapping;
 
 pub use error::ShmError;
 pub use left_over::{left_over, remove_left_over};
@@ -58,19 +57,12 @@ pub fn path(name: &str) -> PathBuf {
 pub struct Shared {
     path: PathBuf,
     file: File,
-    map: NonNull<u8>,
-    /// The number of 8-byte words at the beginning of the map.
-    words: usize,
+    map: Mapping,
     places: usize,
     place: usize,
     /// The process that joined. A child with a copy of this value has another id.
     process: Pid,
 }
-
-// SAFETY: the map is accessed only as atomics, and only drop unmaps it.
-unsafe impl Send for Shared {}
-// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
-unsafe impl Sync for Shared {}
 
 impl Shared {
     /// Takes the first free one of `places` in the file at `path`. Makes the file, with `words`
@@ -97,10 +89,11 @@ impl Shared {
             };
             // The last process to leave may have removed the file between our open and our lock.
             if is_at(&file, path) {
-                let map = map(&file, size(words)).map_err(|error| unusable(path, error))?;
+                let map = Mapping::of(&file, 0, size(words), true, MapFlags::empty());
+                let map = map.map_err(|errno| unusable(path, errno.into()))?;
                 let process = rustix::process::getpid();
                 let path = path.to_owned();
-                return Ok(Self { path, file, map, words, places, place, process });
+                return Ok(Self { path, file, map, places, place, process });
             }
         }
     }
@@ -112,10 +105,8 @@ impl Shared {
 
     /// Returns the words, which all processes share.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the map is page-aligned, at least `words * 8` bytes of it are mapped readable and
-        // writable until drop, any bytes are a valid `AtomicU64`, and this process accesses them as
-        // nothing else.
-        unsafe { slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.words) }
+        // SAFETY: the map is writable, and only processes of this user could truncate its file.
+        unsafe { self.map.words() }
     }
 
     /// Calls `vacate` if no process has `place`, and lets no process take the place meanwhile.
@@ -144,8 +135,6 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: `map` returned this address for the same size, and `self` is not used again.
-        let _ = unsafe { rustix::mm::munmap(self.map.as_ptr().cast(), size(self.words)) };
         // In a child made by fork(2) the place still belongs to the parent.
         if self.process != rustix::process::getpid() {
             return;
@@ -203,12 +192,4 @@ fn is_at(file: &File, path: &Path) -> bool {
         (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
         _ => false,
     }
-}
-
-fn map(file: &File, size: usize) -> io::Result<NonNull<u8>> {
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use; the file is
-    // `size` bytes long.
-    let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), size, protection, flags, file, 0)? };
-    NonNull::new(map.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))
 }
