@@ -15,9 +15,10 @@
 //! [`Service`]: punctual_model::time::Service
 
 pub mod awake;
-pub mod bell;
+
 pub mod cgroup;
 pub mod clock;
+pub mod event_count;
 pub mod host;
 pub mod mapping;
 pub mod measure;

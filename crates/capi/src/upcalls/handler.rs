@@ -123,7 +123,7 @@ impl Handler for Called {
         drop(inside);
         if processed == PUNCTUAL_DONE {
             self.control.done.store(true, Ordering::Release);
-            self.post.changed.ring();
+            self.post.changed.notify();
             return 0;
         }
         processed.min(pdus)

@@ -120,7 +120,7 @@ pub unsafe extern "C" fn punctual_wait(
         let until = after(timeout_ns);
         let active = punctual_activity::PUNCTUAL_ACTIVE as u32;
         loop {
-            let rings = inner.post.changed.rings();
+            let count = inner.post.changed.count();
             let mut found = 0;
             for one in waited.iter_mut().map(|one| one.as_mut_ptr()) {
                 // SAFETY: within `waited`, of which the caller set each `id`; the rest is only
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn punctual_wait(
                 let why = format!("all {count} upcalls are still active after {timeout_ns} ns");
                 return Err(Failure::new(PUNCTUAL_ETIMEDOUT, why));
             }
-            inner.sleep(rings, until);
+            inner.sleep(count, until);
         }
     })
 }

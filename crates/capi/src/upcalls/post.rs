@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use punctual_linux::bell::Bell;
+use punctual_linux::event_count::EventCount;
 use punctual_runtime::Notice;
 
 use super::notice::{self, punctual_notice, punctual_on_notice};
@@ -14,10 +14,10 @@ use crate::error::Inside;
 /// The number of notices that wait for a program that polls for them.
 const WAITING: usize = 4096;
 
-/// Notices and a bell. Handlers only ring the bell, and so take no lock.
+/// Notices and a count of changes. Handlers only count, and so take no lock.
 pub(crate) struct Post {
     /// Rung when the activity of an upcall may have changed.
-    pub(crate) changed: Bell,
+    pub(crate) changed: EventCount,
     /// The upcalls do not run any more.
     ended: AtomicBool,
     notices: Mutex<Waiting>,
@@ -31,7 +31,7 @@ struct Waiting {
 
 impl Post {
     pub(crate) fn new() -> Self {
-        let (changed, ended) = (Bell::new(), AtomicBool::new(false));
+        let (changed, ended) = (EventCount::new(), AtomicBool::new(false));
         Self { changed, ended, notices: Mutex::default() }
     }
 
@@ -41,7 +41,7 @@ impl Post {
 
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.changed.ring();
+        self.changed.notify();
     }
 
     fn keep(&self, notice: punctual_notice) {
@@ -87,7 +87,7 @@ impl NoticeFunction {
                 unsafe { function(self.arg, &raw const notice) }
             }
         }
-        post.changed.ring();
+        post.changed.notify();
     }
 }
 

@@ -73,7 +73,7 @@ impl Inner {
 
     pub(crate) fn forget(&self, id: u32) {
         self.controls().retain(|one| one.id.load(Ordering::Acquire) != id);
-        self.post.changed.ring();
+        self.post.changed.notify();
     }
 
     pub(crate) fn control(&self, id: u32) -> Option<Arc<Control>> {
@@ -143,7 +143,7 @@ impl Inner {
             changed |= control.activity() != before;
         }
         if changed {
-            self.post.changed.ring();
+            self.post.changed.notify();
         }
     }
 
@@ -178,7 +178,7 @@ impl Inner {
             // below.
             let _ = running.suspend(id);
         }
-        // Only once, because it rings the bell on which the agent sleeps.
+        // Only once, because it notifies on which the agent sleeps.
         if running.has_ended() && !self.post.has_ended() {
             self.post.end();
         }
@@ -197,10 +197,10 @@ impl Inner {
             };
             control.set(if is_out { contained } else { punctual_activity::PUNCTUAL_CLOSED });
         }
-        self.post.changed.ring();
+        self.post.changed.notify();
     }
 
-    /// Sleeps until something may have changed, for a limited time, so that a missed bell is no
+    /// Sleeps until something may have changed, for a limited time, so that a missed event is no
     /// problem.
     pub(crate) fn sleep(&self, seen: u32, until: Instant) {
         self.post.changed.sleep_until(seen, until.min(clock::now() + SLEEPS));
@@ -220,10 +220,10 @@ impl punctual_upcalls {
         let inner = Arc::clone(&self.inner);
         let body = move || {
             while !inner.over.load(Ordering::Acquire) {
-                let rings = inner.post.changed.rings();
+                let count = inner.post.changed.count();
                 inner.look();
                 if !inner.over.load(Ordering::Acquire) {
-                    inner.post.changed.sleep_until(rings, clock::now() + LOOKS);
+                    inner.post.changed.sleep_until(count, clock::now() + LOOKS);
                 }
             }
         };
@@ -235,7 +235,7 @@ impl punctual_upcalls {
     /// Ends the agent. The state must not be locked.
     pub(crate) fn end_agent(&self) {
         self.inner.over.store(true, Ordering::Release);
-        self.inner.post.changed.ring();
+        self.inner.post.changed.notify();
         let agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(agent) = agent {
             // A panic in it was printed when it happened.

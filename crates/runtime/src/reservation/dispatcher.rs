@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_analysis::supply::MOST_OWNERS;
-use punctual_linux::bell::Bell;
 use punctual_linux::clock;
+use punctual_linux::event_count::EventCount;
 use punctual_linux::process::Guard;
 use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::table_dispatcher::{Holder, Pending, TableDispatcher};
@@ -59,7 +59,7 @@ pub(super) struct Dispatcher {
     cpu: usize,
     table_dispatcher: TableDispatcher,
     inbox: Inbox<Message>,
-    bell: Arc<Bell>,
+    changed: Arc<EventCount>,
     guard: Arc<Guard>,
     owners: Vec<Known>,
     once: Vec<Known>,
@@ -93,7 +93,7 @@ impl Dispatcher {
         cpu: usize,
         context_switch: Service,
         inbox: Inbox<Message>,
-        bell: Arc<Bell>,
+        changed: Arc<EventCount>,
         guard: Arc<Guard>,
         events: Option<Producer<Event>>,
     ) -> Self {
@@ -101,7 +101,7 @@ impl Dispatcher {
             cpu,
             table_dispatcher: TableDispatcher::new(context_switch),
             inbox,
-            bell,
+            changed,
             acted: guard.acted(),
             guard,
             owners: Vec::with_capacity(MOST),
@@ -119,7 +119,7 @@ impl Dispatcher {
     pub(super) fn run(mut self) {
         loop {
             // Read before the messages, so that the sleep does not miss a later one.
-            let seen = self.bell.rings();
+            let seen = self.changed.count();
             while let Some((ticket, message)) = self.inbox.take() {
                 if self.take(ticket, message) {
                     self.switch_to(Holder::Free);
@@ -151,7 +151,7 @@ impl Dispatcher {
             }
             let idle = self.owners.is_empty() && self.once.is_empty();
             self.guard.due(self.cpu, if idle { Instant::MAX } else { step.until });
-            self.bell.sleep_until(seen, step.until);
+            self.changed.sleep_until(seen, step.until);
         }
     }
 
@@ -237,7 +237,7 @@ impl Dispatcher {
             to.store(left.as_nanos(), Ordering::Relaxed);
         }
         let Known { name, owner, ticket, .. } = known;
-        owner.gone.ring();
+        owner.gone.notify();
         self.inbox.give_back(ticket, Some(Message::Join { name, owner, slots: None }));
     }
 

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 
 use punctual_analysis::supply::{Handover, TimeConstraint};
 use punctual_analysis::{Joining, Refusal, Request, Steps, System};
-use punctual_linux::bell::Bell;
 use punctual_linux::clock;
+use punctual_linux::event_count::EventCount;
 use punctual_linux::process::Guard;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;
@@ -56,7 +56,7 @@ pub(super) struct Lane {
     once: Vec<Standing>,
     next_once: u32,
     outbox: Outbox<Message>,
-    bell: Arc<Bell>,
+    changed: Arc<EventCount>,
     thread: Option<JoinHandle<()>>,
     /// Held so that no other process dispatches this CPU: two processes that both think it is
     /// theirs would give away its time twice.
@@ -77,11 +77,11 @@ impl Lane {
         let number = u16::try_from(cpu).map_err(std::io::Error::other)?;
         let Settings { context_switch, event_room, .. } = *settings;
         let (outbox, inbox) = mailbox();
-        let bell = Arc::new(Bell::new());
+        let changed = Arc::new(EventCount::new());
         let (tells, events) = spsc::channel(event_room.max(1));
         let tells = (event_room > 0).then_some(tells);
         let dispatcher =
-            Dispatcher::new(cpu, context_switch, inbox, Arc::clone(&bell), guard, tells);
+            Dispatcher::new(cpu, context_switch, inbox, Arc::clone(&changed), guard, tells);
         let (ready_tx, ready) = mpsc::sync_channel(1);
         let body = move || {
             let entered = enter(cpu);
@@ -105,7 +105,7 @@ impl Lane {
             once: Vec::new(),
             next_once: 0,
             outbox,
-            bell,
+            changed,
             thread: Some(thread),
             _claim: claim,
             events,
@@ -317,10 +317,10 @@ impl Lane {
                 return;
             }
             message = back;
-            self.bell.ring();
+            self.changed.notify();
             clock::sleep(PAUSE);
         }
-        self.bell.ring();
+        self.changed.notify();
     }
 
     fn standing(&self) -> Vec<TimeConstraint> {

@@ -44,7 +44,7 @@ pub(super) fn mailbox<T: Send>() -> (Outbox<T>, Inbox<T>) {
 }
 
 impl<T> Outbox<T> {
-    /// Sends `message`; the caller rings the bell. Frees the values that came back.
+    /// Sends `message`; the caller notifies. Frees the values that came back.
     ///
     /// # Errors
     /// Returns the message if the dispatcher holds as many values as it can.

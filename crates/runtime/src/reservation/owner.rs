@@ -9,9 +9,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use punctual_linux::bell::Bell;
 use punctual_linux::cgroup::Meter;
 use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::event_count::EventCount;
 use punctual_linux::process::{self, Errno};
 use punctual_linux::thread::Tid;
 use punctual_model::Service;
@@ -72,7 +72,7 @@ pub(super) struct Owner {
     /// The number of times that the kernel refused to start or stop it.
     pub(super) refused: AtomicU64,
     /// Rung when the dispatcher has released it for good.
-    pub(super) gone: Bell,
+    pub(super) gone: EventCount,
 }
 
 impl Owner {
@@ -89,7 +89,7 @@ impl Owner {
             at_start: AtomicU64::new(NO_SLOT),
             inside: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            gone: Bell::new(),
+            gone: EventCount::new(),
         }
     }
 

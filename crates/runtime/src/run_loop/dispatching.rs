@@ -20,9 +20,9 @@ impl<H: Handler + Send> Executor<H> {
     /// Returns the next step at `now`. Sleeps first if there is nothing to do.
     pub(super) fn choose(&mut self, now: Instant, shared: &Shared<H>) -> Result<Choice, End> {
         // One load covers orders, handlers that returned, and the end.
-        let rings = shared.bell.rings();
-        if rings != self.rings && !self.obeyed {
-            self.rings = rings;
+        let events = shared.wakeups.count();
+        if events != self.seen_events && !self.obeyed {
+            self.seen_events = events;
             self.obeyed = true;
             if let Some(failed) = shared.unwatched.get() {
                 return Err(End::Unwatched(std::io::Error::other(*failed)));
@@ -59,7 +59,7 @@ impl<H: Handler + Send> Executor<H> {
         }
         self.obeyed = false;
         let sleeps = clock::now();
-        shared.bell.sleep_until(self.rings, until_next);
+        shared.wakeups.sleep_until(self.seen_events, until_next);
         let woke = clock::now();
         shared.watch.waited(sleeps, woke);
         Ok(Choice::Again(woke))

@@ -37,8 +37,8 @@ pub(crate) struct Executor<H> {
     pub(super) notices: spsc::Producer<Notice>,
     pub(super) orders: rtrb::Consumer<Order<H>>,
     pub(super) answers: rtrb::Producer<Reply<H>>,
-    /// The count of the bell's rings when the orders were last looked at.
-    pub(super) rings: u32,
+    /// The count of wake-ups when the orders were last looked at.
+    pub(super) seen_events: u32,
     /// True if an order was followed since a policy last chose. An owner that sends one order
     /// after the other thus keeps no upcall from running.
     pub(super) obeyed: bool,

@@ -124,7 +124,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
             if let Err(failed) = due {
                 // Until the run loop has ended, the guard watches as well as it can.
                 if self.shared.unwatched.set(failed).is_ok() {
-                    self.shared.bell.ring();
+                    self.shared.wakeups.notify();
                 }
                 clock::sleep(self.grace.max(SHORTEST_PAUSE));
             }

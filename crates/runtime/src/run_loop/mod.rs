@@ -96,7 +96,7 @@ impl<H: Handler + Send> Executor<H> {
             notices,
             orders,
             answers,
-            rings: 0,
+            seen_events: 0,
             obeyed: false,
             retired: Vec::new(),
             notices_room,
@@ -181,7 +181,7 @@ fn turn<H: Handler + Send>(
                 // The queue has room for exactly this one.
                 let _room = home.push(comes);
                 drop(home);
-                shared.bell.ring();
+                shared.wakeups.notify();
                 return;
             }
         }

@@ -52,7 +52,7 @@ impl<H: Handler + Send> Executor<H> {
         let _retired = std::mem::take(&mut self.retired);
         // There is room: the owner sends no order before the last answer.
         let _full = self.answers.push(Reply { answer, at: now, _retired });
-        shared.answered.ring();
+        shared.answered.notify();
         true
     }
 

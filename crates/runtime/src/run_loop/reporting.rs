@@ -58,7 +58,7 @@ impl<H: Handler + Send> Executor<H> {
             shared.notices_lost.fetch_add(1, Ordering::Relaxed);
         }
         if kind.is_urgent() {
-            shared.noticed.ring();
+            shared.noticed.notify();
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use punctual_linux::bell::Bell;
+use punctual_linux::event_count::EventCount;
 use punctual_linux::timer::{TimerError, WaitError};
 use punctual_model::{Backlog, Instant, Service};
 
@@ -17,14 +17,14 @@ use crate::upcalls::notice::Activity;
 /// The state that the threads of a process's upcalls share with their owner.
 pub(crate) struct Shared<H> {
     pub(super) watch: Watch,
-    /// Rung for the executor: an order, or a handler that returned.
-    pub(crate) bell: Bell,
-    /// Rung for the owner: an answer.
-    pub(crate) answered: Bell,
-    /// Rung for the owner: an upcall's activity changed.
-    pub(crate) changed: Bell,
-    /// Rung for the observer: an urgent notice.
-    pub(crate) noticed: Bell,
+    /// Counted for the executor: an order, or a handler that returned.
+    pub(crate) wakeups: EventCount,
+    /// Counted for the owner: an answer.
+    pub(crate) answered: EventCount,
+    /// Counted for the owner: an upcall's activity changed.
+    pub(crate) changed: EventCount,
+    /// Counted for the observer: an urgent notice.
+    pub(crate) noticed: EventCount,
     /// The upcall's number and activity, by slot.
     activities: Box<[AtomicU64]>,
     /// Set when the guard must end.
@@ -83,10 +83,10 @@ impl<H> Shared<H> {
     pub(crate) fn new(room: usize, finish: SyncSender<Finish<H>>) -> Result<Self, TimerError> {
         Ok(Self {
             watch: Watch::new()?,
-            bell: Bell::new(),
-            answered: Bell::new(),
-            changed: Bell::new(),
-            noticed: Bell::new(),
+            wakeups: EventCount::new(),
+            answered: EventCount::new(),
+            changed: EventCount::new(),
+            noticed: EventCount::new(),
             activities: (0..room).map(|_| AtomicU64::new(0)).collect(),
             ends: AtomicBool::new(false),
             begun: AtomicBool::new(false),
@@ -102,7 +102,7 @@ impl<H> Shared<H> {
     pub(super) fn set_activity(&self, slot: u32, task: Option<u32>, activity: Activity) {
         let word = activity_word(task, activity);
         self.activities[slot as usize].store(word, Ordering::Release);
-        self.changed.ring();
+        self.changed.notify();
     }
 
     /// Returns the activity of the upcall that was given this number and slot.
@@ -141,8 +141,8 @@ impl<H> Shared<H> {
         self.over.store(true, Ordering::Release);
         // An owner that is gone waits for nothing.
         let _ = self.finish.send(finish);
-        self.changed.ring();
-        self.answered.ring();
+        self.changed.notify();
+        self.answered.notify();
     }
 
     /// Returns how many notices were dropped.

@@ -64,7 +64,7 @@ fn executor(first: Instant) -> (Executor<Nothing>, Shared<Nothing>, Owner) {
 
 fn suspend_another(owner: &mut Owner, shared: &Shared<Nothing>) {
     assert!(owner.orders.push(Order::Suspend { task: 1, slot: 1 }).is_ok(), "there is room");
-    shared.bell.ring();
+    shared.wakeups.notify();
 }
 
 /// Returns the turn that runs next, after at most `looks` choices that led to nothing.

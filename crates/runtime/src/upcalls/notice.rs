@@ -93,7 +93,7 @@ impl Observer {
         let is_over = Arc::clone(&ends);
         let body = move || {
             loop {
-                let rings = shared.noticed.rings();
+                let events = shared.noticed.count();
                 let is_last = is_over.load(Ordering::Acquire);
                 while let Some(notice) = notices.pop() {
                     callback(notice);
@@ -101,7 +101,7 @@ impl Observer {
                 if is_last {
                     return;
                 }
-                shared.noticed.sleep_until(rings, clock::now() + LOOKS);
+                shared.noticed.sleep_until(events, clock::now() + LOOKS);
             }
         };
         let thread = std::thread::Builder::new().name("upcalls-notices".into()).spawn(body)?;

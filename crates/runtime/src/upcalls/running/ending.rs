@@ -85,7 +85,7 @@ impl<H> Running<H> {
     fn end_observer(&mut self) {
         if let Some(observer) = &mut self.observer {
             let shared = &self.shared;
-            observer.end(|| shared.noticed.ring());
+            observer.end(|| shared.noticed.notify());
         }
     }
 
@@ -95,7 +95,7 @@ impl<H> Running<H> {
             // The queue is full only if the run loop has ended.
             let _ = orders.push(Order::Stop);
         }
-        self.shared.bell.ring();
+        self.shared.wakeups.notify();
         let finish = self.finished.recv();
         self.shared.end_guard();
         self.orders = None;

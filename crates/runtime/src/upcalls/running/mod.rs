@@ -173,7 +173,7 @@ impl<H> Running<H> {
     /// ```
     pub fn wait(&self, tasks: &[u32], until: Instant) -> Vec<u32> {
         loop {
-            let rings = self.shared.changed.rings();
+            let events = self.shared.changed.count();
             // Read before the activities, so that every activity set before the end is seen.
             let has_ended = self.has_ended();
             let inactive = |task: &&u32| self.activity(**task) != Activity::Active;
@@ -181,7 +181,7 @@ impl<H> Running<H> {
             if !inactive.is_empty() || has_ended || clock::now() >= until {
                 return inactive;
             }
-            self.shared.changed.sleep_until(rings, until);
+            self.shared.changed.sleep_until(events, until);
         }
     }
 }

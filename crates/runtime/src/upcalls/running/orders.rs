@@ -179,9 +179,9 @@ impl<H> Running<H> {
         let (orders, answers) = (self.orders.as_mut()?, self.answers.as_mut()?);
         // There is room: one order is sent at a time.
         orders.push(order).ok()?;
-        self.shared.bell.ring();
+        self.shared.wakeups.notify();
         loop {
-            let rings = self.shared.answered.rings();
+            let events = self.shared.answered.count();
             let is_over = self.shared.is_over();
             if let Ok(reply) = answers.pop() {
                 return Some(reply);
@@ -189,7 +189,7 @@ impl<H> Running<H> {
             if is_over {
                 return None;
             }
-            self.shared.answered.sleep_until(rings, clock::now() + Duration::from_millis(100));
+            self.shared.answered.sleep_until(events, clock::now() + Duration::from_millis(100));
         }
     }
 }
