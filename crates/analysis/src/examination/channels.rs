@@ -99,7 +99,7 @@ pub(super) fn report(
     findings: &mut Findings,
 ) -> Vec<DelayBound> {
     let mut failed = |test: &str| failure.take_if(|failure| failure.test == test);
-    let received = receiving(whole).len();
+    let received = receiving(whole, system).len();
     if received > 0 {
         let why = format!("{} can be received, beneath all else above the tasks", count(received));
         findings.add(RECEIVING, why, failed(RECEIVING));
@@ -214,7 +214,7 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
 /// Returns a failure if the incoming messages cannot be received beneath the reservations and
 /// beside the sending.
 fn receiving_failure(whole: &Expanded<'_>, system: &System<Entry>) -> Option<Failure> {
-    let received = receiving(whole);
+    let received = receiving(whole, system);
     let above = system.above_tasks(whole.contract().cpus - 1);
     let mut needed = Utilisation::ZERO;
     above.iter().chain(&load(whole, system)).for_each(|load| load.add_to(&mut needed));
@@ -231,26 +231,35 @@ fn receiving_failure(whole: &Expanded<'_>, system: &System<Entry>) -> Option<Fai
 }
 
 /// Returns the load of receiving on the channels' CPU: the datagrams that the receiver reads at
-/// most of each channel with a promise to its sender. The thread wakes up for each of them.
-fn receiving(whole: &Expanded<'_>) -> Vec<ReservedLoad> {
+/// most of each channel with a promise to its sender. The thread may wake up for each of them, and
+/// switch back to the interrupted thread.
+fn receiving(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let Some(per_packet) = whole.received_packet else { return Vec::new() };
+    let work = per_packet.saturating_add(switch_back(whole, system)).as_nanos();
     let contract = whole.contract();
     let limits = contract.receiving.iter().filter_map(|channel| contract.read_limit(channel));
     let load = |limit: ReadLimit| {
         let (every, early) = (limit.spacing().as_nanos(), limit.tolerance().as_nanos());
-        ReservedLoad::arrivals(per_packet.as_nanos(), every, early)
+        ReservedLoad::arrivals(work, every, early)
     };
     limits.map(load).collect()
 }
 
+/// Returns the cost of a switch from a thread of the channels back to the one that it interrupted:
+/// the dearer kind.
+fn switch_back(whole: &Expanded<'_>, system: &System<Entry>) -> Service {
+    let change = whole.sender.map_or(Service::ZERO, |sender| sender.costs.change_of_handler());
+    change.max(system.host().context_switch)
+}
+
 /// Returns the load of the channels on their CPU, as seen by the tasks there: each packet with the
-/// dearer kind of switch back to the interrupted thread, the interruptions by threads above, and
+/// switch back to the interrupted thread, the interruptions by threads above, and
 /// the incoming messages ([`receiving`]).
 fn load(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
-    let mut load = receiving(whole);
+    let mut load = receiving(whole, system);
     let (Some(sender), Some(egress)) = (whole.sender, whole.egress) else { return load };
     let change = sender.costs.change_of_handler();
-    let back = change.max(system.host().context_switch);
+    let back = switch_back(whole, system);
     let taken = egress.takes(&whole.contract().channels, sender.best_effort, back);
     if !taken.is_empty() {
         load.extend(system.above_carrier().interruptions(change));
