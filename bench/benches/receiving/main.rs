@@ -3,9 +3,9 @@
 //! Over a veth pair between two network namespaces, from one CPU to another: 2,000 guaranteed
 //! datagrams a second, and a flood, together at 1 to 10 times the capacity of separate plain
 //! sockets. Each received datagram costs 5 or 25 µs of work. The receivers are one plain socket for
-//! all; separate plain sockets; the channel server's thread, which reads as much best effort as its
-//! client has room for and has the rest discarded by a socket filter or by an XDP policer; and the
-//! same with a share.
+//! all; separate plain sockets; and the channel server's threads, of which one reads as much best
+//! effort as its client has room for and has the rest discarded by a socket filter or by an XDP
+//! policer.
 //!
 //! `apart`: the kernel's part of receiving is done on the sender's CPU, as by a network card whose
 //! interrupts go elsewhere. `together`: it is done on the receiver's CPU, as by a card whose
@@ -16,10 +16,8 @@ mod receivers;
 mod senders;
 mod work;
 
-use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
 
-use punctual_channel::server::receiver::BestEffort;
 use punctual_linux::net::early::XdpMode;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{host, thread};
@@ -27,7 +25,7 @@ use punctual_model::Duration;
 use system_tests::network::{Network, higher, lower};
 
 use crate::receivers::{Kind, Place, Receivers};
-use crate::senders::{Flow, STREAM, send_to};
+use crate::senders::{Flow, send_to};
 use crate::work::Work;
 
 /// The work of a client for each datagram, in µs. With the longer one even the largest load can be
@@ -39,12 +37,6 @@ const LOADS: [u64; 4] = [1, 2, 4, 10];
 
 /// The number of runs of each load with each receiver, forwards and backwards.
 const ROUNDS: usize = 2;
-
-/// The best-effort datagrams that are read at once, as in the server.
-const BURST: u32 = 64;
-
-/// The share of best effort, where it has one, as a part of the plain sockets' rate.
-const SHARE: f64 = 0.5;
 
 fn main() {
     if let Err(refused) = sched::try_out(Class::Fifo { priority: 30 }) {
@@ -143,18 +135,13 @@ fn compare(name: &str, place: Place<'_>, sends: usize, given: Option<u64>) {
             return;
         }
     };
-    let some = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-    let rate = ((plain as f64 * SHARE) as u64).saturating_sub(STREAM) as u32;
-    let share = BestEffort { datagrams_a_second: some(rate), burst: some(BURST) };
     let (generic, native) = (Some(XdpMode::Generic), Some(XdpMode::Native));
     let kinds = [
         ("one plain socket", Kind::Shared),
         ("plain sockets of their own", Kind::Own),
-        ("ours, socket filter", Kind::Ours { share: None, xdp: None }),
-        ("ours, generic XDP", Kind::Ours { share: None, xdp: generic }),
-        ("ours, generic XDP, a share", Kind::Ours { share: Some(share), xdp: generic }),
-        ("ours, driver's XDP", Kind::Ours { share: None, xdp: native }),
-        ("ours, driver's XDP, a share", Kind::Ours { share: Some(share), xdp: native }),
+        ("ours, socket filter", Kind::Ours { xdp: None }),
+        ("ours, generic XDP", Kind::Ours { xdp: generic }),
+        ("ours, driver's XDP", Kind::Ours { xdp: native }),
     ];
     let mut flows = vec![vec![Vec::new(); kinds.len()]; LOADS.len()];
     for round in 0..ROUNDS {
@@ -169,10 +156,7 @@ fn compare(name: &str, place: Place<'_>, sends: usize, given: Option<u64>) {
             }
         }
     }
-    println!(
-        "receiving, {name}: 1x is {plain} datagrams/s, what plain sockets of their own took; best \
-         effort's share, where it has one, is {rate}"
-    );
+    println!("receiving, {name}: 1x is {plain} datagrams/s, what plain sockets of their own took");
     for (load, flows) in LOADS.iter().zip(&flows) {
         for ((kind, _), own) in kinds.iter().zip(flows) {
             println!("{}", line(*load, kind, own, flows));

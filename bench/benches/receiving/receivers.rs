@@ -1,4 +1,4 @@
-//! The receivers: a plain socket for all, separate plain sockets, or the channel server's thread.
+//! The receivers: a plain socket for all, separate plain sockets, or the channel server's threads.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -10,7 +10,7 @@ use punctual_channel::client::{Geometry, ReceiveError, Receiving};
 use punctual_channel::rings::{Puts, both};
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{self, Order, Report};
-use punctual_channel::server::receiver::{BestEffort, Opening, Receiver, Terms};
+use punctual_channel::server::receiver::{Opening, Receiver, Terms};
 use punctual_channel::server::ringer::Ringers;
 use punctual_linux::clock;
 use punctual_linux::net::early::XdpMode;
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const LONGEST: u32 = 1_500;
 
 /// The class of the threads that process guaranteed datagrams, above those that process best
-/// effort; the thread that receives for all is above both. All are above ordinary threads, so that
+/// effort; the thread that receives for a class of traffic is above its clients, or beside them. All are above ordinary threads, so that
 /// other programs take nothing from them.
 const WORKS: Class = Class::Fifo { priority: 9 };
 const RECEIVES: Class = Class::Fifo { priority: 10 };
@@ -42,9 +42,9 @@ pub(crate) enum Kind {
     Shared,
     /// A socket and a thread for each traffic class, the guaranteed one's above the other.
     Own,
-    /// The channel server's thread, with a share for best effort if there is one. An XDP policer
-    /// discards the rest in the given mode, or the socket does.
-    Ours { share: Option<BestEffort>, xdp: Option<XdpMode> },
+    /// The channel server's threads. An XDP policer discards in the given mode what is not read, or
+    /// the socket does.
+    Ours { xdp: Option<XdpMode> },
 }
 
 /// The place and conditions of receiving.
@@ -60,7 +60,7 @@ pub(crate) struct Receivers {
     pub(crate) guaranteed: SocketAddr,
     pub(crate) others: SocketAddr,
     pub(crate) counts: Arc<Counts>,
-    desk: Option<Desk<Order, Report>>,
+    desks: Vec<Desk<Order, Report>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -73,7 +73,7 @@ impl Receivers {
             guaranteed: to[0],
             others: to[1],
             counts: Arc::default(),
-            desk: None,
+            desks: Vec::new(),
             threads: Vec::new(),
         };
         let [guaranteed, others] = sockets;
@@ -86,7 +86,7 @@ impl Receivers {
                 this.plain(at, guaranteed, RECEIVES);
                 this.plain(at, others, BELOW);
             }
-            Kind::Ours { share, xdp } => this.ours(at, [guaranteed, others], share, xdp)?,
+            Kind::Ours { xdp } => this.ours(at, [guaranteed, others], xdp)?,
         }
         Ok(this)
     }
@@ -117,38 +117,38 @@ impl Receivers {
         });
     }
 
-    /// Starts the channel server's thread, and a client for each traffic class.
+    /// Starts the channel server's threads, and a client for each traffic class.
     fn ours(
         &mut self,
         at: Place<'_>,
         sockets: [UdpSocket; 2],
-        share: Option<BestEffort>,
         xdp: Option<XdpMode>,
     ) -> Result<(), String> {
-        let mut receiver = Receiver::new(share).expect("descriptors");
+        let mut best_effort = Receiver::new().expect("descriptors");
         if let Some(mode) = xdp {
             let interface = at.network.interface(higher(0));
             let attached = at.network.node_of(higher(0)).run(|| {
                 let mut policer = Policer::load(16)?;
                 policer.attach(&interface, mode).map(|()| policer)
             });
-            receiver.police_by(Box::new(attached.map_err(|why| why.to_string())?));
+            best_effort.police_by(Box::new(attached.map_err(|why| why.to_string())?));
         }
-        let (mut desk, post) = desk_and_post(16, 16).expect("descriptors");
-        self.thread(at, RECEIVES, move || {
-            thread::run(receiver, post).expect("orders can be waited for");
-        });
         let spacing = Duration::from_micros(500);
         let guaranteed = LinearBounded::new(1, LONGEST, spacing, 64).expect("valid");
-        // Any pattern up to 500,000 a second: only the share matters.
+        // Any pattern up to 500,000 a second: only what is read matters.
         let others = LinearBounded::new(1, LONGEST, Duration::from_micros(2), 10_000);
         let all = [
-            (guaranteed, Some(Duration::from_secs(1)), WORKS),
-            (others.expect("valid"), None, BELOW),
+            (guaranteed, Some(Duration::from_secs(1)), RECEIVES, WORKS),
+            (others.expect("valid"), None, BELOW, BELOW),
         ];
-        for (id, (socket, (arrivals, delay_bound, class))) in
-            sockets.into_iter().zip(all).enumerate()
+        let receivers = [Receiver::new().expect("descriptors"), best_effort];
+        for (id, ((socket, receiver), (arrivals, delay_bound, receives, class))) in
+            sockets.into_iter().zip(receivers).zip(all).enumerate()
         {
+            let (mut desk, post) = desk_and_post(16, 16).expect("descriptors");
+            self.thread(at, receives, move || {
+                thread::run(receiver, post).expect("orders can be waited for");
+            });
             let geometry = Geometry::new(1_024, LONGEST).expect("valid");
             let (client, server) = both::<Puts>(geometry).expect("memory");
             let bell = Ringers::default().enter(0, server.bell).expect("a thread");
@@ -156,8 +156,8 @@ impl Receivers {
                 Opening::new(terms(arrivals, delay_bound), socket, server.end, bell).expect("fits");
             desk.order(Order::Open(id as u64, Box::new(opening))).expect("few are on their way");
             self.client(at, client.into(), class);
+            self.desks.push(desk);
         }
-        self.desk = Some(desk);
         Ok(())
     }
 
@@ -208,7 +208,7 @@ fn terms(arrivals: LinearBounded, delay_bound: Option<Duration>) -> Terms {
 impl Drop for Receivers {
     fn drop(&mut self) {
         self.counts.stop();
-        self.desk = None;
+        self.desks.clear();
         for thread in self.threads.drain(..) {
             // A panic of the thread was printed.
             let _ = thread.join();

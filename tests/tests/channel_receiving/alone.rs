@@ -32,7 +32,7 @@ fn ring(geometry: Geometry) -> (Writable, Side<Takes>, Side<Puts>) {
 #[test]
 fn a_client_that_never_reads_loses_its_own_messages_alone() {
     let Some(network) = Network::line(2) else { return };
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let idle = host.open(&network, 1, terms(Framing::Datagram, BOUND), 8);
     let mut reads = host.open(&network, 2, terms(Framing::Datagram, BOUND), 8);
     for message in 0..500 {
@@ -48,7 +48,7 @@ fn a_client_that_never_reads_loses_its_own_messages_alone() {
 #[test]
 fn a_ring_that_makes_no_sense_is_closed_and_reported_and_others_go_on() {
     let Some(network) = Network::line(2) else { return };
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let mut honest = host.open(&network, 2, terms(Framing::Fragments, BOUND), 64);
     for (at, word) in [(0, 1 << 40), (0, u64::MAX)] {
         let geometry = Geometry::new(2, MAX).expect("valid");
@@ -76,7 +76,7 @@ fn a_ring_that_makes_no_sense_is_closed_and_reported_and_others_go_on() {
 #[test]
 fn hostile_fragments_cost_no_honest_message() {
     let Some(network) = Network::line(2) else { return };
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let mut client = host.open(&network, 1, terms(Framing::Fragments, BOUND), 64);
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut sent = 0;

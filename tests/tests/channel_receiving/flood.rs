@@ -1,11 +1,10 @@
 //! A flood of best effort beside 2,000 guaranteed messages a second: this host loses none of these,
 //! and accounts for every datagram of the flood.
 
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use punctual_bpf::Policer;
-use punctual_channel::server::receiver::{BestEffort, Receiver, Terms};
+use punctual_channel::server::receiver::{Receiver, Terms};
 use punctual_linux::clock;
 use punctual_linux::net::early::XdpMode;
 use punctual_linux::net::{Outgoing, Place, UdpSocket};
@@ -15,7 +14,7 @@ use punctual_model::{Duration, Instant};
 use system_tests::live::eventually;
 use system_tests::network::{End, Network, higher, lower};
 
-use crate::host::{Client, Host, MAX, content, send, terms};
+use crate::host::{Client, Host, MAX, OTHER, content, send, terms};
 
 const GUARANTEED: u64 = 2_000;
 const SPACING: Duration = Duration::from_micros(500);
@@ -30,9 +29,10 @@ fn guaranteed() -> Terms {
     }
 }
 
-fn share() -> BestEffort {
-    let some = |n| NonZeroU32::new(n).expect("not zero");
-    BestEffort { datagrams_a_second: some(5_000), burst: some(64) }
+/// Returns best effort of 5,000 messages a second.
+fn best_effort() -> Terms {
+    let arrivals = LinearBounded::new(1, MAX, Duration::from_micros(200), 64).expect("valid");
+    Terms { traffic: Traffic::Bounded(arrivals), ..terms(Framing::Datagram, None) }
 }
 
 /// Returns the packets that the link itself dropped because the queue at its other end was full.
@@ -97,10 +97,10 @@ fn guaranteed_stream(client: &mut Client, of_link: impl Fn() -> u64) {
 }
 
 /// Runs with `hogs` threads, one on each processor, or none, and with the policer before the stack
-/// or without.
+/// or without. As in a broker, an ordinary thread receives best effort.
 fn beside_a_flood(xdp: bool, hogs: usize) {
     let Some(network) = Network::line(2) else { return };
-    let mut receiver = Receiver::new(Some(share())).expect("descriptors");
+    let mut receiver = Receiver::new().expect("descriptors");
     if xdp {
         let interface = network.interface(higher(0));
         let attached = network.node_of(higher(0)).run(|| {
@@ -115,9 +115,11 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
             }
         }
     }
-    let mut host = Host::start(receiver, Class::Fifo { priority: 10 });
-    let mut stream = host.open(&network, 1, guaranteed(), 4_096);
-    let mut flooded = host.open(&network, 3, terms(Framing::Datagram, None), 4_096);
+    let promised = Receiver::new().expect("descriptors");
+    let mut promised = Host::start(promised, Class::Fifo { priority: 10 });
+    let mut ordinary = Host::start(receiver, OTHER);
+    let mut stream = promised.open(&network, 1, guaranteed(), 4_096);
+    let mut flooded = ordinary.open(&network, 3, best_effort(), 4_096);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     // Datagrams that the link itself dropped are not lost by this host's sockets: if the receiving
     // end of a veth pair is not scheduled, it has room for 256 packets of all senders together.
@@ -156,7 +158,7 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
     );
     assert!(there, "{sent} sent, {} dropped by the link: {counters:?}", of_link());
     assert!(counters.received > 0 && counters.losses.discarded > 0, "{counters:?}");
-    let channel = host.close(flooded.id);
+    let channel = ordinary.close(flooded.id);
     // The last datagrams may have arrived since, because the link counts unsent datagrams as
     // dropped, too.
     let counters = flooded.counters();

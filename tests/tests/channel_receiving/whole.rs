@@ -16,7 +16,7 @@ const BOUND: Option<Duration> = Some(Duration::from_millis(50));
 #[test]
 fn messages_come_whole_in_order_with_numbers_and_stamps() {
     let Some(network) = Network::line(2) else { return };
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let both = [(Framing::Datagram, 1_400), (Framing::Fragments, MAX)];
     for (at, (framing, most)) in [both, both].as_flattened().iter().enumerate() {
         let mut client = host.open(&network, at as u64, terms(*framing, BOUND), 64);
@@ -47,7 +47,7 @@ fn losses_on_the_way_add_up() {
         println!("skipped: {why}");
         return;
     }
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let mut client = host.open(&network, 1, terms(Framing::Fragments, BOUND), 1_024);
     let mut sent = 0;
     for _ in 0..20 {
@@ -79,7 +79,7 @@ fn losses_on_the_way_add_up() {
 #[test]
 fn every_cause_is_counted_apart() {
     let Some(network) = Network::line(2) else { return };
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let client = host.open(&network, 1, terms(Framing::Fragments, BOUND), 16);
     let mut sent = 0;
     let mut next = |skip: u64| {
@@ -113,7 +113,7 @@ fn every_cause_is_counted_apart() {
 #[test]
 fn a_closed_channel_listens_no_more() {
     let Some(network) = Network::line(2) else { return };
-    let mut host = Host::start(Receiver::new(None).expect("descriptors"), OTHER);
+    let mut host = Host::start(Receiver::new().expect("descriptors"), OTHER);
     let mut client = host.open(&network, 1, terms(Framing::Datagram, BOUND), 16);
     client.send(Framing::Datagram, 0, 9);
     assert!(client.receive().is_some());

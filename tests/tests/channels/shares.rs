@@ -79,24 +79,27 @@ fn best_effort_gets_no_more_by_opening_again() {
     assert!(live::eventually(|| accounted() == 0), "{} channels", accounted());
 }
 
-/// Traffic from strangers must not delay guaranteed messages: admission relies on it.
+/// Traffic from strangers must not delay guaranteed messages, and best effort must not delay anything
+/// that was admitted: admission relies on both.
 #[test]
 fn the_thread_that_receives_is_below_the_one_that_sends() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let tasks = format!("/proc/{}/task", broker.pid());
-    let priority_of = |name: &str| {
+    let class_of = |name: &str| {
         let entries = fs::read_dir(&tasks).expect("its threads");
         let is_named = |path: &Path| {
             fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name)
         };
         let path = entries.map(|entry| entry.expect("a thread").path()).find(|at| is_named(at));
         let id = path?.file_name()?.to_str()?.parse().ok()?;
-        match sched::get(Tid::from_raw(id)?).ok()?.class()? {
-            Class::Fifo { priority } => Some(priority),
-            _ => None,
-        }
+        sched::get(Tid::from_raw(id)?).ok()?.class()
+    };
+    let priority_of = |name: &str| match class_of(name) {
+        Some(Class::Fifo { priority }) => Some(priority),
+        _ => None,
     };
     let (sender, receiver) = (priority_of("sender"), priority_of("receiver"));
     assert!(receiver.is_some() && sender > receiver, "{sender:?} {receiver:?}");
+    assert_eq!(class_of("best-effort"), Some(Class::Other { nice: 0 }));
 }

@@ -253,8 +253,8 @@ fn switch_back(whole: &Expanded<'_>, system: &System<Entry>) -> Service {
 }
 
 /// Returns the load of the channels on their CPU, as seen by the tasks there: each packet with the
-/// switch back to the interrupted thread, the interruptions by threads above, and
-/// the incoming messages ([`receiving`]).
+/// switch back to the interrupted thread, the interruptions by threads above, and the incoming
+/// messages ([`receiving`]).
 fn load(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let mut load = receiving(whole, system);
     let (Some(sender), Some(egress)) = (whole.sender, whole.egress) else { return load };

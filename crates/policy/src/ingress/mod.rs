@@ -2,26 +2,24 @@
 //! which messages conform.
 //!
 //! One thread reads the messages of many channels. [`Order`] selects the next channel: channels
-//! with a delay bound first, by the deadlines of their waiting messages, then all others, within
-//! their share of the thread. The [`Regulator`] of a channel with a delay bound limits what is read
+//! with a delay bound first, by the deadlines of their waiting messages, then all others in turn.
+//! The [`Regulator`] of a channel with a delay bound limits what is read
 //! of it to what admission charges, whatever comes. [`Police`] judges whether a message that was
 //! read conforms.
 //!
-//! The order and the reserved share are those of Druschel and Banga, "Lazy Receiver Processing",
+//! The order is that of Druschel and Banga, "Lazy Receiver Processing",
 //! OSDI 1996, section 3, with one thread for all channels instead of one per process.
 
 mod order;
 mod police;
 mod regulator;
-mod share;
 
 use punctual_model::channel::{LinearBounded, ReadLimit};
 use punctual_model::{Duration, Instant};
 
-pub use order::{Next, Order};
+pub use order::Order;
 pub use police::Police;
 pub use regulator::Regulator;
-pub use share::BestEffort;
 
 /// The most datagrams of one channel that are read in one turn.
 pub const QUANTUM: u32 = 16;

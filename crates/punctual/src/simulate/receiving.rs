@@ -2,8 +2,8 @@
 //! sending.
 
 use punctual_model::channel::{Framing, LinearBounded};
-use punctual_model::{Contract, Duration, HostProfile, Instant, Reservation, Service};
-use punctual_policy::ingress::{BestEffort, Terms, UNEVENNESS};
+use punctual_model::{Contract, Duration, HostProfile, Instant, Service};
+use punctual_policy::ingress::{Terms, UNEVENNESS};
 use punctual_sim::processor::{Incoming, Processor, Received, Taking};
 use serde::Serialize;
 
@@ -62,8 +62,6 @@ pub(super) struct Receiving {
     per_packet: Service,
     /// The bytes of a packet.
     packet: u32,
-    /// The share of the thread for messages without a deadline.
-    share: Option<BestEffort>,
     channels: Vec<Channel>,
 }
 
@@ -71,8 +69,8 @@ pub(super) struct Receiving {
 pub(super) type Thread<P> = Received<P, Box<dyn Iterator<Item = Incoming>>>;
 
 impl Receiving {
-    /// Makes the receiving channels of `contract`, without observations. Messages without a
-    /// deadline have the same share as in a broker.
+    /// Makes the receiving channels of `contract`, without observations. Those of class `ubr` are
+    /// left out: an ordinary thread receives them, which takes nothing from what runs here.
     pub(super) fn of(
         options: &Options,
         contract: &Contract,
@@ -109,10 +107,7 @@ impl Receiving {
             ));
         }
         let per_packet = per_packet.unwrap_or_default();
-        let half = || Reservation::new(Service::from_micros(500), Duration::from_millis(1)).ok();
-        let cpu = contract.sender.map(|spec| spec.cpu_for(per_packet)).or_else(half);
-        let share = cpu.map(|cpu| BestEffort::half_of(cpu, per_packet));
-        Ok(Self { per_packet, packet, share, channels })
+        Ok(Self { per_packet, packet, channels })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -141,7 +136,7 @@ impl Receiving {
             (channel.terms, Box::new(incoming) as Box<dyn Iterator<Item = Incoming>>)
         };
         let channels = self.channels.iter().map(channel);
-        Received::new(processor, self.per_packet, self.share, channels)
+        Received::new(processor, self.per_packet, channels)
     }
 
     /// Returns the time by which all messages are received, unless they never are. It allows another

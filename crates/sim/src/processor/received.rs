@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::ingress::{
-    BestEffort, Next, Order, Police, QUANTUM, Regulator, Terms, Urgency,
-};
+use punctual_policy::ingress::{Order, Police, QUANTUM, Regulator, Terms, Urgency};
 
 use super::{Processor, Stretch};
 
@@ -96,19 +94,16 @@ struct Turn {
     since: Instant,
     most: u32,
     read: u32,
-    shared: bool,
     /// The work left on the current datagram.
     work_left: Duration,
 }
 
 impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
     /// Receives the messages of channels with these terms on `processor`, each datagram in
-    /// `per_datagram`. Channels without a deadline share `best_effort`, or, if it is `None`, all
-    /// that the others leave.
+    /// `per_datagram`. Channels without a deadline get all that the others leave.
     pub fn new(
         processor: P,
         per_datagram: Service,
-        best_effort: Option<BestEffort>,
         channels: impl IntoIterator<Item = (Terms, S)>,
     ) -> Self {
         let channel = |(terms, messages): (Terms, S)| Channel {
@@ -130,7 +125,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
             coming: BinaryHeap::with_capacity(channels.len()),
             pauses: BinaryHeap::with_capacity(channels.len()),
             channels,
-            order: Order::new(best_effort),
+            order: Order::default(),
             turn: None,
             due: Instant::MAX,
             now: Instant::ZERO,
@@ -188,15 +183,15 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
     }
 
     fn take_a_turn(&mut self) {
-        self.due = match self.order.next(self.now) {
-            Next::Turn { of, most, shared } => {
+        self.due = match self.order.next_turn() {
+            Some(of) => {
                 let (since, work_left) = (self.now, self.per_datagram);
-                let most = most.min(self.channels[of as usize].most(since).unwrap_or(1));
-                self.turn = Some(Turn { of, since, most, read: 0, shared, work_left });
+                // It was added when it might read one.
+                let most = self.channels[of as usize].most(since).unwrap_or(1);
+                self.turn = Some(Turn { of, since, most, read: 0, work_left });
                 Instant::MAX
             }
-            Next::At(at) => at,
-            Next::Idle => Instant::MAX,
+            None => Instant::MAX,
         };
     }
 
@@ -212,9 +207,6 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
         };
         if turn.read < turn.most && channel.kept > 0 {
             return Some(turn);
-        }
-        if turn.shared {
-            self.order.used(turn.read);
         }
         if let Some(regulator) = &mut channel.regulator {
             regulator.read(turn.since, turn.read);
@@ -366,16 +358,15 @@ mod tests {
     }
 
     fn received(
-        best_effort: Option<BestEffort>,
         channels: Vec<(Terms, vec::IntoIter<Incoming>)>,
     ) -> Received<Whole, vec::IntoIter<Incoming>> {
-        Received::new(Whole, Service::from_micros(3), best_effort, channels)
+        Received::new(Whole, Service::from_micros(3), channels)
     }
 
     #[test]
     fn a_burst_is_taken_in_one_after_the_other_and_nothing_runs_meanwhile() {
         let all = terms(1, 2, Some(10));
-        let mut left = received(None, vec![(all, messages(&[5, 5])), (all, messages(&[5, 40]))]);
+        let mut left = received(vec![(all, messages(&[5, 5])), (all, messages(&[5, 40]))]);
         assert_eq!(left.at(at(0), true), Stretch { served: true, until: at(5) });
         assert_eq!(left.at(at(5), true), Stretch { served: false, until: at(8) });
         assert!(left.preempts());
@@ -393,7 +384,7 @@ mod tests {
         // many. Three may be read at once, and then one each 80 µs.
         let hostile = (terms(90, 2, Some(0)), messages(&[0, 0, 0, 0, 0, 1, 2]));
         let honest = (terms(90, 1, Some(50)), messages(&[7]));
-        let seen = received(None, vec![hostile, honest]).finish(at(1_000));
+        let seen = received(vec![hostile, honest]).finish(at(1_000));
         let hostile =
             Taking { came: 7, taken: 2, non_conforming: 5, longest: MICRO * 6, dropped: 0 };
         assert_eq!(seen[0], hostile);
@@ -460,7 +451,7 @@ mod tests {
             let channels: Vec<_> = (0..3).map(|_| channel(&mut rng)).collect();
             let per_datagram = MICRO * rng.random_range(1..8);
             let service = Service::from_nanos(per_datagram.as_nanos());
-            let mut left = Received::new(Whole, service, None, channels);
+            let mut left = Received::new(Whole, service, channels);
             let busy = busy(&mut left, until);
             for (first, (from, _)) in busy.iter().enumerate() {
                 let mut taken = 0;
@@ -487,8 +478,8 @@ mod tests {
         let terms = Terms { datagrams: 4, reads, ..terms };
         let message = |micros, datagrams| Incoming { at: at(micros), datagrams };
         let all = vec![message(0, 4), message(1, 4), message(2, 1), message(100, 4)];
-        let seen = Received::new(Whole, Service::ZERO, None, [(terms, all.into_iter())])
-            .finish(at(1_000))[0];
+        let seen =
+            Received::new(Whole, Service::ZERO, [(terms, all.into_iter())]).finish(at(1_000))[0];
         assert_eq!((seen.came, seen.taken, seen.non_conforming), (4, 2, 2));
     }
 }

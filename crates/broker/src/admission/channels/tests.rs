@@ -423,6 +423,24 @@ fn blocks_that_a_budget_does_not_hold_are_not_paced() {
     assert_eq!(ChannelsConfig { cpu: whole, ..config.clone() }.egress().pace(), None);
 }
 
+#[test]
+fn as_many_channels_receive_as_their_reads_leave_room_for() {
+    let receiving = |spacing, per_packet_received| {
+        let link = BitRate::new(1_000_000_000).expect("valid");
+        let config = ChannelsConfig { per_packet_received, ..ChannelsConfig::of(link) };
+        let mut admission = on_link(config);
+        let direction = Direction::Receive;
+        let wanted = WantedChannel { direction, ..want(160, spacing, 20_000) };
+        let admits = |id: &u64| admission.admit_channel(GrantId(*id), &asker(1), &wanted).is_ok();
+        (0..).take_while(admits).count()
+    };
+    // As `docs/channels.md` says.
+    let measured = Some(Service::from_micros(7));
+    let calls = (receiving(20_000, None), receiving(20_000, measured));
+    let streams = (receiving(1_000, None), receiving(1_000, measured));
+    assert_eq!((calls, streams), ((5, 32), (3, 19)));
+}
+
 /// The densest load of channels, nanosecond by nanosecond in steps of an eighth of a packet's work:
 /// all rings are examined together, sent packets leave block by block at their pace, the first as
 /// late and the others as early as possible, and received packets come in bursts. No window exceeds

@@ -264,7 +264,8 @@ impl Channels {
         let opening =
             receiver::Opening::new(terms, socket, puts, bell).map_err(|why| why.to_string())?;
         let account = opening.account().clone();
-        if self.carriers.receiver.order(Order::Open(id.0, Box::new(opening))) {
+        let receiver = self.carriers.receiver_of(want.delay_bound);
+        if receiver.order(Order::Open(id.0, Box::new(opening))) {
             Ok(Carried::Received { account })
         } else {
             Err("the channels' receiver does not keep up with its orders: try again".into())

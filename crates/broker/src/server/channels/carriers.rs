@@ -1,4 +1,5 @@
-//! The threads that carry messages: one sends, one receives.
+//! The threads that carry messages: one sends; one receives for channels with a promise, and another
+//! for best effort.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,7 +9,7 @@ use punctual_bpf::Policer;
 use punctual_channel::server::events::Events;
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{Order, Report};
-use punctual_channel::server::receiver::{self, BestEffort, Receiver};
+use punctual_channel::server::receiver::{self, Receiver};
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::transport::{NullDevice, Udp, Wire};
 use punctual_linux::net::probe;
@@ -21,8 +22,8 @@ use tracing::{info, warn};
 use super::traced::TraceSenders;
 use crate::config::{ChannelsConfig, WireKind};
 
-/// The priority of the receiving thread: above the guard, which is above everything that is
-/// granted.
+/// The priority of the thread that receives for channels with a promise: above the guard, which is
+/// above everything that is granted.
 const RECEIVER: u8 = crate::guard::PRIORITY + 1;
 
 /// The priority of the sending thread. Packets that strangers send to this host, which only
@@ -38,21 +39,26 @@ const NULL_MTU: u32 = 65_535;
 /// The most orders that wait.
 const ORDERS: usize = 1_024;
 
-/// Both threads.
+/// The threads.
 #[derive(Debug)]
 pub(super) struct Carriers {
     pub(super) sender: SenderThread,
     pub(super) receiver: ReceiverThread,
+    /// Receives best effort. It is an ordinary thread, so that best effort takes nothing from what
+    /// was admitted.
+    pub(super) best_effort: ReceiverThread,
 }
 
 impl Carriers {
-    /// Starts them, with precedence over everything that may be promised except reservations.
+    /// Starts them. Those that carry messages with a promise have precedence over everything that may
+    /// be promised except reservations.
     pub(super) fn start(
         config: &ChannelsConfig,
         policer: Option<Policer>,
         senders: Option<TraceSenders>,
     ) -> io::Result<Self> {
-        let (sent, received) = senders.map(|it| (it.sender, it.receiver)).unzip();
+        let TraceSenders { sender: sent, receiver: received, best_effort: unpromised } =
+            senders.unwrap_or_default();
         let wire = match config.wire {
             WireKind::Null => {
                 let link = config.reckoned_link();
@@ -75,7 +81,11 @@ impl Carriers {
             wire,
             events: sent,
         })?;
-        let receiver = ReceiverThread::start(config, policer, received)?;
+        let receiver = ReceiverThread::start("receiver", config, None, received)?;
+        let best_effort = ReceiverThread::start("best-effort", config, policer, unpromised)?;
+        // It must not inherit a class of this thread.
+        sched::set(best_effort.tid, Class::Other { nice: 0 })
+            .map_err(|why| io::Error::other(explain("best-effort receiver", &why)))?;
         for (tid, what, priority) in
             [(sender.tid(), "sender", SENDER), (receiver.tid, "receiver", RECEIVER)]
         {
@@ -85,15 +95,30 @@ impl Carriers {
                 Err(why) => return Err(io::Error::other(explain(what, &why))),
             }
         }
-        Ok(Self { sender, receiver })
+        Ok(Self { sender, receiver, best_effort })
+    }
+
+    /// Returns whether a thread has ended, although none ever should.
+    pub(super) fn has_lost_one(&self) -> bool {
+        self.sender.has_ended() || self.receiver.has_ended() || self.best_effort.has_ended()
+    }
+
+    /// Returns the thread that receives for a channel with this promise.
+    pub(super) fn receiver_of(&mut self, delay_bound: Option<Duration>) -> &mut ReceiverThread {
+        if delay_bound.is_some() { &mut self.receiver } else { &mut self.best_effort }
+    }
+
+    /// Returns the next report of a receiving thread.
+    pub(super) fn received(&mut self) -> Option<Report> {
+        self.receiver.report().or_else(|| self.best_effort.report())
     }
 }
 
 fn explain(what: &str, why: &SchedError) -> String {
-    format!("the channels' {what} cannot have SCHED_FIFO: {why}")
+    format!("the channels' {what} cannot have its scheduling class: {why}")
 }
 
-/// The receiving thread. Dropping this ends the thread.
+/// A receiving thread. Dropping this ends the thread.
 #[derive(Debug)]
 pub(super) struct ReceiverThread {
     desk: Option<Desk<Order, Report>>,
@@ -103,16 +128,16 @@ pub(super) struct ReceiverThread {
 
 impl ReceiverThread {
     fn start(
+        name: &'static str,
         config: &ChannelsConfig,
         policer: Option<Policer>,
         events: Option<Events>,
     ) -> io::Result<Self> {
         let (desk, post) = desk_and_post(ORDERS, 2 * config.room as usize + ORDERS)?;
-        let best_effort = BestEffort::half_of(config.cpu, config.received_packet());
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
             thread::set_timer_slack(Duration::from_nanos(1));
-            let mut receiver = match Receiver::new(Some(best_effort)) {
+            let mut receiver = match Receiver::new() {
                 Ok(receiver) => receiver,
                 Err(errno) => {
                     let _ = tell.send(Err(errno));
@@ -127,7 +152,7 @@ impl ReceiverThread {
             }
             let _ = tell.send(Ok(thread::current()));
             if let Err(errno) = receiver::thread::run(receiver, post) {
-                tracing::error!(%errno, "the channels' receiver has ended");
+                tracing::error!(%errno, name, "a thread that receives for channels has ended");
             }
         })?;
         let tid = told.recv().map_err(|_| io::Error::other("the receiver did not start"))??;
@@ -135,7 +160,7 @@ impl ReceiverThread {
     }
 
     /// Returns whether it has ended, which it does only when it panics or cannot wait.
-    pub(super) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.desk.as_ref().is_none_or(Desk::is_abandoned)
     }
 
@@ -144,7 +169,7 @@ impl ReceiverThread {
         self.desk.as_mut().is_some_and(|desk| desk.order(order).is_ok())
     }
 
-    pub(super) fn report(&mut self) -> Option<Report> {
+    fn report(&mut self) -> Option<Report> {
         self.desk.as_mut()?.report()
     }
 }

@@ -50,7 +50,7 @@ impl Discard {
         }
     }
 
-    /// Returns the program, for the receiving thread, and the description.
+    /// Returns the program, for the thread that receives best effort, and the description.
     pub(super) fn into_parts(self) -> (Option<Policer>, String) {
         (self.policer, self.how)
     }

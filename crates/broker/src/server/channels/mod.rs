@@ -212,7 +212,8 @@ impl Channels {
             Carried::Sent { key, .. } => self.carriers.sender.close(*key).is_ok(),
             Carried::Received { .. } => {
                 use punctual_channel::server::receiver::thread::Order;
-                self.carriers.receiver.order(Order::Close(id.0))
+                let receiver = self.carriers.receiver_of(live.want.delay_bound);
+                receiver.order(Order::Close(id.0))
             }
         };
         if !told && let Some(live) = self.live.get_mut(&id) {

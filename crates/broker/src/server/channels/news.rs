@@ -31,9 +31,7 @@ impl Server {
 
     /// Returns whether a thread that carries channels has ended, although none ever should.
     pub(in super::super) fn has_lost_a_carrier(&self) -> bool {
-        self.channels.as_ref().is_some_and(|channels| {
-            channels.carriers.sender.has_ended() || channels.carriers.receiver.has_ended()
-        })
+        self.channels.as_ref().is_some_and(|channels| channels.carriers.has_lost_one())
     }
 
     /// Handles the reports of the sender's thread.
@@ -59,11 +57,9 @@ impl Server {
         }
     }
 
-    /// Handles the reports of the receiver's thread.
+    /// Handles the reports of the threads that receive.
     pub(in super::super) fn receiver_news(&mut self) {
-        while let Some(report) =
-            self.channels.as_mut().and_then(|all| all.carriers.receiver.report())
-        {
+        while let Some(report) = self.channels.as_mut().and_then(|all| all.carriers.received()) {
             match report {
                 Report::Opened(_) => {}
                 Report::NotOpened(id, why) => {
@@ -252,10 +248,12 @@ impl Server {
         let clone = |fd: std::os::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 0);
         let sender = clone(channels.carriers.sender.as_fd())?;
         let receiver = clone(channels.carriers.receiver.as_fd())?;
+        let best_effort = clone(channels.carriers.best_effort.as_fd())?;
         self.watch(&sender, Source::Sender)?;
         self.watch(&receiver, Source::Receiver)?;
+        self.watch(&best_effort, Source::Receiver)?;
         // For as long as the broker runs.
-        self.carriers_watched = vec![sender, receiver];
+        self.carriers_watched = vec![sender, receiver, best_effort];
         Ok(())
     }
 }

@@ -36,23 +36,32 @@ pub trait ChannelTrace: fmt::Debug {
 pub(super) struct Traced {
     to: Box<dyn ChannelTrace>,
     sent: Consumer<Event>,
-    received: Consumer<Event>,
+    received: [Consumer<Event>; 2],
     lost: u64,
     pending: Vec<Event>,
 }
 
-/// The ends for the sending and the receiving thread.
+/// The ends for the sending thread and both receiving ones, if there is a trace.
+#[derive(Default)]
 pub(super) struct TraceSenders {
-    pub(super) sender: Events,
-    pub(super) receiver: Events,
+    pub(super) sender: Option<Events>,
+    pub(super) receiver: Option<Events>,
+    pub(super) best_effort: Option<Events>,
 }
 
 impl Traced {
     pub(super) fn new(to: Box<dyn ChannelTrace>) -> (Self, TraceSenders) {
         let (sender, sent) = Events::new(ROOM);
         let (receiver, received) = Events::new(ROOM);
+        let (best_effort, unpromised) = Events::new(ROOM);
+        let received = [received, unpromised];
         let pending = Vec::with_capacity(TOGETHER);
-        (Self { to, sent, received, lost: 0, pending }, TraceSenders { sender, receiver })
+        let senders = TraceSenders {
+            sender: Some(sender),
+            receiver: Some(receiver),
+            best_effort: Some(best_effort),
+        };
+        (Self { to, sent, received, lost: 0, pending }, senders)
     }
 
     /// Declares a channel that has got its queue.
@@ -77,11 +86,13 @@ impl Traced {
             let job = JobId { task: number(*id), ..event.job };
             self.put(Event { job, ..event });
         }
-        while let Some(event) = self.received.pop() {
-            self.put(event);
+        for thread in 0..self.received.len() {
+            while let Some(event) = self.received[thread].pop() {
+                self.put(event);
+            }
         }
         self.flush();
-        let lost = self.sent.lost() + self.received.lost();
+        let lost = self.sent.lost() + self.received.iter().map(Consumer::lost).sum::<u64>();
         if lost > self.lost {
             self.to.lost(clock::now(), lost - self.lost);
             self.lost = lost;
@@ -108,7 +119,7 @@ impl Traced {
     }
 }
 
-/// Returns the number of a channel as the receiving thread uses it.
+/// Returns the number of a channel as the receiving threads use it.
 fn number(id: GrantId) -> u32 {
     id.0 as u32
 }

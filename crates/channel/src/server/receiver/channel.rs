@@ -93,6 +93,8 @@ pub struct Channel {
     patience: Duration,
     /// True if it had to wait for room since it was last tended.
     held: bool,
+    /// True if its socket was found empty since it was last tended.
+    drained: bool,
     /// True if it will be tended at some instant.
     pub(super) tended: bool,
     /// The earliest time at which unread datagrams came.
@@ -164,6 +166,7 @@ impl Channel {
             served_at: Instant::ZERO,
             patience: PAUSE,
             held: false,
+            drained: false,
             tended: false,
             floor: Instant::ZERO,
             came: 0,
@@ -185,20 +188,15 @@ impl Channel {
     }
 
     /// Tends the channel: settles its losses and adjusts early discarding. Called now and then
-    /// while something happens in it. Returns whether it should be called again. `share` is the
-    /// time between two datagrams of each best-effort channel.
-    pub(super) fn tend(
-        &mut self,
-        now: Instant,
-        policer: Option<&dyn EarlyPolicer>,
-        share: Duration,
-    ) -> bool {
+    /// while something happens in it. Returns whether it should be called again.
+    pub(super) fn tend(&mut self, now: Instant, policer: Option<&dyn EarlyPolicer>) -> bool {
         let lost = self.settle(now, policer);
         let came = self.came - std::mem::replace(&mut self.came_before, self.came);
         let opening = &self.opening;
-        let held = std::mem::take(&mut self.held);
+        let (held, drained) = (std::mem::take(&mut self.held), std::mem::take(&mut self.drained));
         if opening.terms.delay_bound.is_none() {
-            let seen = Seen { now, share, read: came, lost, held };
+            let behind = held || (!drained && lost > 0);
+            let seen = Seen { now, read: came, lost, behind };
             self.early.look(&opening.socket, policer, seen);
         }
         let waits = opening.reassembly.as_ref().is_some_and(|it| it.next_give_up().is_some());
@@ -242,6 +240,7 @@ impl Channel {
     pub(super) fn after(&mut self, now: Instant, served: &Served) -> Next {
         let often = now.saturating_since(self.served_at) < PAUSE + PAUSE && served.read > 0;
         self.served_at = now;
+        self.drained |= served.drained;
         if served.held {
             self.held = true;
             // If the client takes something, the channel is looked at soon.

@@ -23,7 +23,7 @@ const NUMBER: u16 = 15;
 /// none.
 const UNSEEN: u64 = 64;
 
-/// The lowest rate at which a client is taken to read: one datagram of so many of its share.
+/// The lowest rate at which a channel is taken to be read: one datagram of so many of its contract.
 const SLOWEST: u64 = 64;
 
 /// The observations of a channel since the last look.
@@ -31,18 +31,16 @@ const SLOWEST: u64 = 64;
 pub(super) struct Seen {
     /// The time of this look.
     pub(super) now: Instant,
-    /// The time between two datagrams of its share.
-    pub(super) share: Duration,
     /// Datagrams read, and those that came to the socket and were dropped.
     pub(super) read: u64,
     pub(super) lost: u64,
-    /// True if its ring was full at some time.
-    pub(super) held: bool,
+    /// True if its client or the thread did not keep up with what came.
+    pub(super) behind: bool,
 }
 
-/// The rate at which its client takes datagrams, if that is less than its share.
+/// The rate at which its datagrams are read, if that is less than its contract's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
+struct Pace {
     /// The time between two datagrams at that rate.
     spacing: Duration,
 }
@@ -57,8 +55,8 @@ pub(super) struct Early {
     tolerance: Duration,
     /// The part of datagrams that the filter at the socket keeps, in units of 2⁻³².
     kept: Option<u32>,
-    /// The rate at which its client takes datagrams, if that is less than its share.
-    room: Option<Room>,
+    /// The rate at which its datagrams are read, if that is less than its contract's.
+    pace: Option<Pace>,
     /// Its address at the policer, and the spacing set there.
     flow: Option<(SocketAddr, Duration)>,
     /// The number of datagrams discarded by the policer that the account includes.
@@ -76,7 +74,7 @@ impl Early {
             spacing: Duration::from_nanos(spacing.max(1)),
             tolerance: arrivals.jitter().unwrap_or(Duration::MAX),
             kept: None,
-            room: None,
+            pace: None,
             flow: None,
             discarded: 0,
             came: 0,
@@ -89,15 +87,10 @@ impl Early {
         self.kept.is_some()
     }
 
-    /// Has the policer limit its datagrams to one each `share`, if the policer has room.
-    pub(super) fn police(
-        &mut self,
-        policer: &dyn EarlyPolicer,
-        socket: &UdpSocket,
-        share: Duration,
-    ) {
+    /// Has the policer limit its datagrams to those that are read, if the policer has room.
+    pub(super) fn police(&mut self, policer: &dyn EarlyPolicer, socket: &UdpSocket) {
         let Ok(flow) = socket.local_address() else { return };
-        let spacing = self.spacing.max(share);
+        let spacing = self.read_each();
         // A portion may come at once, whatever the contract says about bursts.
         let portion = spacing.checked_mul(QUANTUM.into()).unwrap_or(Duration::MAX);
         let rate = Rate { spacing, tolerance: self.tolerance.max(portion) };
@@ -120,6 +113,11 @@ impl Early {
         }
     }
 
+    /// Returns the time between two datagrams at the rate at which they are read.
+    fn read_each(&self) -> Duration {
+        self.pace.map_or(self.spacing, |pace| pace.spacing)
+    }
+
     /// Adjusts the discarding to the observations. If the kernel refuses, it is tried again; until
     /// then the socket's buffer discards.
     pub(super) fn look(
@@ -132,15 +130,14 @@ impl Early {
         self.since = seen.now;
         let came = seen.read + seen.lost;
         self.came += came;
-        let share = self.spacing.max(seen.share);
-        self.room = room(self.room, elapsed, share, &seen);
-        let spacing = self.room.map_or(share, |room| room.spacing);
+        self.pace = pace(self.pace, elapsed, self.spacing, &seen);
+        let spacing = self.read_each();
         if let (Some((flow, before)), Some(policer)) = (self.flow, policer) {
             let unseen = policer.counts(flow).is_some_and(|counts| counts.passed == 0);
             if unseen && self.came >= UNSEEN {
                 self.release(policer);
             } else if before != spacing {
-                self.police(policer, socket, spacing);
+                self.police(policer, socket);
             }
         }
         let wanted = part_to_keep(came, elapsed / spacing, self.kept);
@@ -165,19 +162,19 @@ impl Early {
     }
 }
 
-/// Returns the rate at which its client takes datagrams, after another look. If its ring was full,
-/// that is an eighth more than it took, so that an increase is noticed; otherwise twice as much as
-/// before.
-fn room(before: Option<Room>, elapsed: Duration, share: Duration, seen: &Seen) -> Option<Room> {
-    let spacing = if seen.held {
+/// Returns the rate at which datagrams are read, after another look. If client or thread did not
+/// keep up, that is an eighth more than was read, so that an increase is noticed; otherwise twice as
+/// much as before. `contract` is the time between two datagrams of the contract.
+fn pace(before: Option<Pace>, elapsed: Duration, contract: Duration, seen: &Seen) -> Option<Pace> {
+    let spacing = if seen.behind {
         elapsed / Duration::from_nanos(1) / (seen.read + seen.read / 8 + 1)
     } else {
         before?.spacing.as_nanos() / 2
     };
-    // A client that takes nothing for a while soon gets its share again.
-    let most = share.checked_mul(SLOWEST).unwrap_or(Duration::MAX);
+    // A channel of which nothing is read for a while soon gets its rate again.
+    let most = contract.checked_mul(SLOWEST).unwrap_or(Duration::MAX);
     let spacing = Duration::from_nanos(spacing).min(most);
-    (spacing > share).then_some(Room { spacing })
+    (spacing > contract).then_some(Pace { spacing })
 }
 
 /// Returns the part of `came` datagrams to keep before the socket, in units of 2⁻³², if `served` of
@@ -202,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn discarding_begins_at_half_more_than_the_share_and_ends_at_once() {
+    fn discarding_begins_at_half_more_than_is_read_and_ends_at_once() {
         let quarter = 1_u32 << 30;
         assert_eq!(part_to_keep(149, 100, None), None);
         assert_eq!(part_to_keep(3_600, 800, None), Some(quarter));
@@ -214,30 +211,29 @@ mod tests {
         assert_eq!(part_to_keep(u64::MAX, 1, None), Some(0));
     }
 
-    fn seen(read: u64, held: bool) -> Seen {
-        let share = Duration::from_micros(10);
-        Seen { now: Instant::ZERO, share, read, lost: 0, held }
+    fn seen(read: u64, behind: bool) -> Seen {
+        Seen { now: Instant::ZERO, read, lost: 0, behind }
     }
 
     #[test]
-    fn a_client_that_takes_less_than_its_share_is_followed_down_and_up() {
-        let (elapsed, share) = (Duration::from_millis(100), Duration::from_micros(10));
-        let next = |before, read, held| room(before, elapsed, share, &seen(read, held));
+    fn a_channel_that_is_read_more_slowly_than_its_contract_is_followed_down_and_up() {
+        let (elapsed, contract) = (Duration::from_millis(100), Duration::from_micros(10));
+        let next = |before, read, behind| pace(before, elapsed, contract, &seen(read, behind));
         assert_eq!(next(None, 500, false), None);
         let slow = next(None, 800, true);
         // 901 in a tenth of a second.
-        assert_eq!(slow, Some(Room { spacing: Duration::from_nanos(110_987) }));
+        assert_eq!(slow, Some(Pace { spacing: Duration::from_nanos(110_987) }));
         assert_eq!(next(slow, 800, true), slow);
         let faster = next(slow, 900, false);
-        assert_eq!(faster, Some(Room { spacing: Duration::from_nanos(55_493) }));
-        // Even if it takes nothing, it soon has its share again.
+        assert_eq!(faster, Some(Pace { spacing: Duration::from_nanos(55_493) }));
+        // Even if nothing is read, it soon has its rate again.
         let (mut none, mut looks) = (next(faster, 0, true), 0);
         while none.is_some() {
             none = next(none, 100, false);
             looks += 1;
         }
         assert!((1..=7).contains(&looks), "{looks}");
-        // The share is slower than the client.
+        // The contract is slower than the client.
         assert_eq!(next(None, 100_000, true), None);
     }
 }

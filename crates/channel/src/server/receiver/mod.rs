@@ -3,7 +3,7 @@
 //! ```text
 //! sockets ─▶ epoll ─▶ order ─┬▶ datagrams: kernel ─▶ slot ───────────┬▶ publish ─▶ bell
 //!    ▲     (what came)       └▶ fragments: kernel ─▶ reassembly ─▶ slot ┘
-//!    └── early: filter, where best effort gets more than its share
+//!    └── early: filter, where more best effort comes than is read
 //! ```
 //! It takes the time from its caller; [`thread`] drives it on Linux. A turn serves one channel and
 //! reads at most [`QUANTUM`] datagrams, so that a more urgent channel waits for no more than that:
@@ -14,10 +14,11 @@
 //!   on. No more datagrams are read of a channel than admission charged for it; once that many are
 //!   read, it pauses until its regulator lets it read another.
 //! - Best effort is served in turn, when no guaranteed channel has anything, and no more than its
-//!   share and its rings have room for.
+//!   rings have room for. A broker has it received by an ordinary thread, so that it takes nothing
+//!   from what was admitted.
 //!
-//! A paused channel, and best effort that waits, does not wake the thread: it is looked at when it
-//! may read again, when its share is renewed, or a millisecond later.
+//! A paused channel, and best effort that keeps coming, does not wake the thread: it is looked at
+//! when it may read again, or a millisecond later.
 //!
 //! # Power of a hostile sender or client
 //! A sender can cause as many reads of its channel as its contract was charged for, and no more:
@@ -49,7 +50,7 @@ use punctual_linux::net::early::EarlyPolicer;
 use punctual_linux::net::{Inbox, WallOffset};
 use punctual_model::Instant;
 use punctual_policy::ingress::Order;
-pub use punctual_policy::ingress::{BestEffort, QUANTUM};
+pub use punctual_policy::ingress::QUANTUM;
 use rustix::io::Errno;
 
 use crate::server::events::Events;
@@ -72,8 +73,6 @@ pub struct Receiver {
     /// Paused channels, by the instants at which they are looked at again.
     pauses: BinaryHeap<Reverse<(Instant, Seat)>>,
     reports: Vec<Report>,
-    /// The number of open channels without a promise.
-    unpromised: u64,
     policer: Option<Box<dyn EarlyPolicer>>,
     inbox: Inbox,
     wall: Option<WallOffset>,
@@ -95,22 +94,21 @@ struct Place {
 }
 
 impl Receiver {
-    /// Creates a receiver without channels. `best_effort` limits the channels without a promise;
-    /// `None` lets them take everything that the others leave.
+    /// Creates a receiver without channels. Those without a promise take everything that the others
+    /// leave: a thread whose class is above others' must not have any.
     ///
     /// # Errors
     /// Returns an error if no descriptor is left (epoll_create(2)).
-    pub fn new(best_effort: Option<BestEffort>) -> Result<Self, Errno> {
+    pub fn new() -> Result<Self, Errno> {
         Ok(Self {
             places: Vec::new(),
             free: Vec::new(),
             seats: BTreeMap::new(),
             watch: Watch::new()?,
-            order: Order::new(best_effort),
+            order: Order::default(),
             tending: BinaryHeap::new(),
             pauses: BinaryHeap::new(),
             reports: Vec::new(),
-            unpromised: 0,
             policer: None,
             inbox: Inbox::new(QUANTUM as usize, 1 << 16),
             wall: None,
@@ -156,13 +154,11 @@ impl Receiver {
             self.free.push(at);
             return Err(OpenError::Watch(errno));
         }
-        self.unpromised += u64::from(opening.terms.delay_bound.is_none());
-        let share = self.share();
         let place = &mut self.places[at as usize];
         let mut channel = Box::new(Channel::new(id, opening, now));
         if let (None, Some(policer)) = (channel.opening.terms.delay_bound, self.policer.as_deref())
         {
-            channel.early.police(policer, &channel.opening.socket, share);
+            channel.early.police(policer, &channel.opening.socket);
         }
         place.channel = Some(channel);
         self.seats.insert(id, seat);
@@ -184,7 +180,6 @@ impl Receiver {
         place.generation = (place.generation + 1) & (u32::MAX >> 1);
         let mut channel = place.channel.take()?;
         self.watch.remove(&channel.opening.socket);
-        self.unpromised -= u64::from(channel.opening.terms.delay_bound.is_none());
         self.free.push(seat.at);
         channel.settle(now, self.policer.as_deref());
         if let Some(policer) = self.policer.as_deref() {

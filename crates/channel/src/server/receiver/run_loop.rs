@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
-use punctual_policy::ingress::{self, Urgency};
+use punctual_policy::ingress::Urgency;
 use punctual_trace::Kind;
 
-use super::channel::{Channel, Clocks, Next, Served};
+use super::channel::{Channel, Clocks, Next};
 use super::error::Ended;
 use super::watch::{Report, Reporting, Watch};
 use super::{Receiver, Seat, datagrams, fragments};
@@ -54,22 +54,15 @@ impl Receiver {
     pub fn turn(&mut self, now: Instant) -> Turn {
         self.tend(now);
         self.end_pauses(now);
-        let again = loop {
-            let (seat, most, shared) = match self.order.next(now) {
-                ingress::Next::Turn { of, most, shared } => (of, most, shared),
-                ingress::Next::At(again) => break Some(again),
-                ingress::Next::Idle => break None,
-            };
+        while let Some(seat) = self.order.next_turn() {
             // A channel that was closed meanwhile is skipped.
-            let Some((turn, read)) = self.serve(now, seat, most) else { continue };
-            if shared {
-                self.order.used(read);
+            if let Some(turn) = self.serve(now, seat) {
+                return turn;
             }
-            return turn;
-        };
+        }
         let next = [&self.tending, &self.pauses];
         let next = next.iter().filter_map(|heap| heap.peek().map(|Reverse((at, _))| *at));
-        Turn::Idle(next.chain(again).min())
+        Turn::Idle(next.min())
     }
 
     fn channel(&mut self, seat: Seat) -> Option<&mut Channel> {
@@ -124,9 +117,8 @@ impl Receiver {
         }
     }
 
-    /// Serves a channel that waited for its turn. Returns the turn and the number of datagrams
-    /// read, or `None` if the channel is closed.
-    fn serve(&mut self, now: Instant, seat: Seat, most: u32) -> Option<(Turn, u32)> {
+    /// Serves a channel that waited for its turn, or returns `None` if the channel is closed.
+    fn serve(&mut self, now: Instant, seat: Seat) -> Option<Turn> {
         let clocks = Clocks { now, wall: self.wall };
         let place = self.places.get_mut(seat.at as usize)?;
         let channel = place.channel.as_deref_mut()?;
@@ -135,12 +127,11 @@ impl Receiver {
         }
         channel.queued = false;
         // It was queued when it might read one.
-        let most = most.min(channel.most(now).unwrap_or(1));
+        let most = channel.most(now).unwrap_or(1);
         let served = match channel.opening.terms.framing {
             Framing::Datagram => datagrams::serve(channel, &clocks, most),
             Framing::Fragments => fragments::serve(channel, &clocks, most, &mut self.inbox),
         };
-        let Served { read, ended, .. } = served;
         let id = channel.id;
         // The number's lower half identifies as many channels as were ever granted.
         let task = id as u32;
@@ -149,8 +140,8 @@ impl Receiver {
                 events.record(now, (task, index), release, Kind::Complete);
             }
         }
-        if let Some(ended) = ended {
-            return Some((Turn::Ended(id, self.close(now, id)?, ended), read));
+        if let Some(ended) = served.ended {
+            return Some(Turn::Ended(id, self.close(now, id)?, ended));
         }
         let next = channel.after(now, &served);
         // A channel that waits for more than its turn is not reported; one that rests is.
@@ -170,17 +161,11 @@ impl Receiver {
             }
             Next::Rest => {}
         }
-        Some((Turn::Served(id), read))
-    }
-
-    /// Returns the time between two datagrams of a best-effort channel, if all have an equal share.
-    pub(super) fn share(&self) -> Duration {
-        self.order.spacing().checked_mul(self.unpromised).unwrap_or(Duration::MAX)
+        Some(Turn::Served(id))
     }
 
     /// Tends the active channels that are due.
     fn tend(&mut self, now: Instant) {
-        let share = self.share();
         for _ in 0..TENDED_AT_A_GO {
             let due = self.tending.peek().is_some_and(|Reverse((at, _))| *at <= now);
             let Some(Reverse((_, seat))) = due.then(|| self.tending.pop()).flatten() else {
@@ -191,7 +176,7 @@ impl Receiver {
             if place.generation != seat.generation {
                 continue;
             }
-            channel.tended = channel.tend(now, self.policer.as_deref(), share);
+            channel.tended = channel.tend(now, self.policer.as_deref());
             if channel.tended {
                 self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
             }

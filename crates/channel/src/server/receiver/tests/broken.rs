@@ -13,7 +13,7 @@ use crate::server::receiver::Ended;
 
 #[test]
 fn a_client_that_does_not_read_loses_its_own_messages_alone() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let mut idle = rig.open(1, promised(Framing::Datagram), 16);
     let mut in_pieces = rig.open(2, promised(Framing::Fragments), 16);
     let mut other = rig.open(3, promised(Framing::Datagram), 16);
@@ -40,7 +40,7 @@ fn a_client_that_does_not_read_loses_its_own_messages_alone() {
 
 #[test]
 fn a_ring_that_makes_no_sense_ends_its_channel_alone() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     for framing in [Framing::Datagram, Framing::Fragments] {
         let broken = rig.open(1, promised(framing), 4);
         let mut other = rig.open(2, promised(framing), 64);
@@ -72,7 +72,7 @@ fn a_ring_that_makes_no_sense_ends_its_channel_alone() {
 
 #[test]
 fn messages_outside_the_contract_are_discarded_and_counted() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let mut client = rig.open(1, promised(Framing::Datagram), 16);
     client.send(&[]);
     client.send(&content(1, MAX + 1));
@@ -86,7 +86,7 @@ fn messages_outside_the_contract_are_discarded_and_counted() {
 /// ends.
 #[test]
 fn hostile_fragments_are_refused_and_counted() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let mut client = rig.open(1, promised(Framing::Fragments), 256);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut hostile = 0;
@@ -122,7 +122,7 @@ fn hostile_fragments_are_refused_and_counted() {
 /// too.
 #[test]
 fn each_lost_message_has_one_cause() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let client = rig.open(1, promised(Framing::Fragments), 256);
     for message in 0..200_u64 {
         match message % 10 {

@@ -1,22 +1,15 @@
 //! Tests more traffic than was declared, and more than can be served.
 
-use std::num::NonZeroU32;
-
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::channel::Framing;
 
 use super::rig::{Client, Rig, content, spaced, terms};
-use crate::server::receiver::{BestEffort, QUANTUM, Terms};
-
-fn share(datagrams_a_second: u32, burst: u32) -> BestEffort {
-    let some = |n| NonZeroU32::new(n).expect("not zero");
-    BestEffort { datagrams_a_second: some(datagrams_a_second), burst: some(burst) }
-}
+use crate::server::receiver::{QUANTUM, Terms};
 
 #[test]
 fn a_sender_that_breaks_its_contract_is_read_no_more_than_was_charged() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     for framing in [Framing::Datagram, Framing::Fragments] {
         let flood = rig.open(1, spaced(framing, Duration::from_secs(1_000), 5), 1_024);
         let honest = rig.open(2, spaced(framing, Duration::from_micros(10), 1_000), 1_024);
@@ -53,7 +46,7 @@ fn a_sender_that_breaks_its_contract_is_read_no_more_than_was_charged() {
 /// Checks that what waits behind the regulator is read when it is time, and nothing is lost.
 #[test]
 fn a_burst_beyond_what_was_charged_waits_in_the_socket_and_is_read_later() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     for framing in [Framing::Datagram, Framing::Fragments] {
         // The network may bunch them.
         let bunched = Duration::from_secs(1_000);
@@ -76,34 +69,15 @@ fn a_burst_beyond_what_was_charged_waits_in_the_socket_and_is_read_later() {
     }
 }
 
-#[test]
-fn best_effort_gets_its_share_and_no_more() {
-    // One each ten seconds after the first ten.
-    let mut rig = Rig::new(Some(BestEffort {
-        datagrams_a_second: NonZeroU32::MIN,
-        burst: NonZeroU32::new(10).expect("not zero"),
-    }));
-    let flood = rig.open(1, terms(Framing::Datagram, None), 64);
-    let honest = rig.open(2, terms(Framing::Datagram, Some(Duration::from_secs(1))), 64);
-    for _ in 0..40 {
-        flood.send(b"x");
-        honest.send(b"x");
-    }
-    let before = clock::now();
-    rig.until(|rig| rig.account(&honest).received == 40 && rig.account(&flood).received >= 10);
-    let again = rig.turn().expect("more is there");
-    let passed = clock::now().saturating_since(before) / Duration::from_secs(1);
-    assert!(rig.account(&flood).received <= 10 + passed + 1, "{:?}", rig.account(&flood));
-    assert!(again > before);
-}
-
-/// Checks that traffic beyond the share is discarded by a filter, counted, and kept again when it
-/// is less.
+/// Checks that traffic beyond the contract is discarded by a filter, counted, and kept again when
+/// it is less.
 #[test]
 fn overload_is_discarded_before_the_socket_and_counted() {
-    let mut rig = Rig::new(Some(share(1_000, QUANTUM)));
+    let mut rig = Rig::new();
+    let slow =
+        |framing| Terms { delay_bound: None, ..spaced(framing, Duration::from_millis(1), QUANTUM) };
     let mut clients = [(0, Framing::Datagram), (1, Framing::Fragments)]
-        .map(|(id, framing)| rig.open(id, terms(framing, None), 1_024));
+        .map(|(id, framing)| rig.open(id, slow(framing), 1_024));
     let mut sent_datagrams = [0_u64; 2];
     let early = |rig: &Rig, client: &Client| rig.account(client).datagrams.early;
     rig.until(|rig| {
@@ -155,7 +129,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
 /// there is room.
 #[test]
 fn best_effort_waits_for_its_client_and_does_not_wake_the_thread() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     for framing in [Framing::Datagram, Framing::Fragments] {
         let mut client = rig.open(1, terms(framing, None), 8);
         let send = |client: &Client, message| match framing {

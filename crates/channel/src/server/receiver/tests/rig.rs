@@ -15,7 +15,7 @@ use crate::account::ReceivedSnapshot;
 use crate::fragment::Fragments;
 use crate::rings::server::Made;
 use crate::rings::{Puts, Side, Takes, client};
-use crate::server::receiver::{BestEffort, Channel, Ended, Opening, Receiver, Terms, Turn};
+use crate::server::receiver::{Channel, Ended, Opening, Receiver, Terms, Turn};
 use crate::server::ringer::Ringers;
 
 /// The longest message.
@@ -70,8 +70,8 @@ pub(super) fn spaced(framing: Framing, spacing: Duration, burst: u32) -> Terms {
 }
 
 impl Rig {
-    pub(super) fn new(best_effort: Option<BestEffort>) -> Self {
-        let mut receiver = Receiver::new(best_effort).expect("descriptors");
+    pub(super) fn new() -> Self {
+        let mut receiver = Receiver::new().expect("descriptors");
         receiver.set_wall(WallOffset::measure());
         Self { receiver, turns: Vec::new(), ended: Vec::new() }
     }

@@ -15,7 +15,7 @@ use crate::server::ringer::Ringers;
 
 #[test]
 fn messages_of_both_framings_come_whole_in_order_and_stamped() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let mut datagrams = rig.open(1, promised(Framing::Datagram), 256);
     let mut fragments = rig.open(2, promised(Framing::Fragments), 256);
     let before = clock::now();
@@ -52,7 +52,7 @@ fn messages_of_both_framings_come_whole_in_order_and_stamped() {
 
 #[test]
 fn a_client_that_sleeps_is_woken_once() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let mut client = rig.open(1, promised(Framing::Datagram), 16);
     rig.turn();
     assert_eq!(client.takes.rest().expect("sound"), Rest::Sleep);
@@ -68,7 +68,7 @@ fn a_client_that_sleeps_is_woken_once() {
 /// Checks that a late receiver does not mistake a backlog of its own for a burst.
 #[test]
 fn a_backlog_of_the_receiver_is_not_a_burst_of_the_sender() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let spacing = Duration::from_millis(2);
     let terms = spaced(Framing::Datagram, spacing, 1);
     // The kernel switches stamps on in the background.
@@ -95,7 +95,7 @@ fn a_backlog_of_the_receiver_is_not_a_burst_of_the_sender() {
 
 #[test]
 fn the_most_urgent_is_served_first_and_best_effort_last() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let with = |millis| terms(Framing::Datagram, Some(Duration::from_millis(millis)));
     let clients = [
         rig.open(1, terms(Framing::Datagram, None), 64),
@@ -123,7 +123,7 @@ fn the_most_urgent_is_served_first_and_best_effort_last() {
 
 #[test]
 fn a_closed_channel_gives_back_its_port_and_its_account() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let client = rig.open(1, promised(Framing::Fragments), 64);
     let other = rig.open(2, promised(Framing::Datagram), 64);
     client.send_in_fragments(0, MAX);
@@ -149,7 +149,7 @@ fn a_closed_channel_gives_back_its_port_and_its_account() {
 
 #[test]
 fn a_channel_that_cannot_be_opened_is_refused_with_the_reason() {
-    let mut rig = Rig::new(None);
+    let mut rig = Rig::new();
     let _client = rig.open(1, promised(Framing::Datagram), 16);
     let opening = |max| {
         let geometry = punctual_ring::frames::Geometry::new(4, max).expect("valid");

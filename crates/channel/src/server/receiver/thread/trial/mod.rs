@@ -149,7 +149,7 @@ impl Trial {
         let bell = Ringers::default().enter(0, server.bell).map_err(TrialError::Ringer)?;
         let opening = Opening::new(terms, far, server.end, bell)?;
         let account = Arc::clone(opening.account());
-        let mut receiver = Receiver::new(None)?;
+        let mut receiver = Receiver::new()?;
         receiver.open(clock::now(), ID, opening)?;
         let (desk, post) = desk_and_post(1, 2)?;
         let run_loop = RunLoop::new(receiver, post)?;
