@@ -221,23 +221,25 @@ impl Egress {
             && processor_demand(&self.load(channels, above), steps) == DemandVerdict::Fits
     }
 
+    /// Returns a channel as a task of thread and link.
+    pub(crate) fn task(&self, channel: &Channel) -> TaskLoad {
+        let work = self.time_of(channel.arrivals().max_message()).as_nanos();
+        let deadline = channel.delay_bound().saturating_sub(self.looks_within()).as_nanos();
+        TaskLoad {
+            work,
+            wcet: work,
+            high: 0,
+            period: channel.arrivals().min_inter_arrival().as_nanos(),
+            deadline: deadline.max(1),
+            jitter: 0,
+            quantum: 0,
+            last: 0,
+        }
+    }
+
     /// Models thread and link as a processor with the channels as its tasks.
     fn load(&self, channels: &[Channel], above: &[ReservedLoad]) -> CpuLoad {
-        let task = |channel: &Channel| {
-            let work = self.time_of(channel.arrivals().max_message()).as_nanos();
-            let deadline = channel.delay_bound().saturating_sub(self.looks_within()).as_nanos();
-            TaskLoad {
-                work,
-                wcet: work,
-                high: 0,
-                period: channel.arrivals().min_inter_arrival().as_nanos(),
-                deadline: deadline.max(1),
-                jitter: 0,
-                quantum: 0,
-                last: 0,
-            }
-        };
-        let tasks = channels.iter().map(task).collect();
+        let tasks = channels.iter().map(|channel| self.task(channel)).collect();
         let mut reservations = above.to_vec();
         reservations.push(ReservedLoad::once(self.once().as_nanos()));
         CpuLoad { tasks, reservations, wake_up: 0 }

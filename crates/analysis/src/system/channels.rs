@@ -14,6 +14,7 @@
 //! channels. Otherwise the demand of all of them is examined.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +22,8 @@ use alloc::vec::Vec;
 use punctual_model::channel::{BitRate, Channel, LinearBounded, ReadLimit};
 use punctual_model::{Duration, Reservation, Service};
 
-use super::{Entry, Executed, Slots, System, no_carrier, sending};
+use super::leaving::Leaving;
+use super::{Entry, Executed, Slots, System, no_carrier};
 use crate::channel::density::Density;
 use crate::channel::egress::Egress;
 use crate::channel::processor::Processor;
@@ -267,6 +269,14 @@ impl CarrierLoad {
         Err(denied("channels", why))
     }
 
+    /// Returns the rate of a channel on the link, in bits a second: 0 if the link is not counted.
+    pub(super) fn bps_of(&self, channel: &Channel) -> Option<u64> {
+        if self.carrier.link.is_none() {
+            return Some(0);
+        }
+        self.carrier.rate_of(channel.arrivals()).map(BitRate::bits_per_second)
+    }
+
     /// Returns the rate of a channel on the link, if that is available.
     fn within_link(&self, channel: &Channel) -> Result<u64, Box<Refusal>> {
         if self.carrier.link.is_none() {
@@ -339,20 +349,43 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         let Some(carried) = &self.carried else { return Ok(()) };
-        carried.run_beneath(&sending(&self.entries), above, steps)
+        carried.run_beneath(&sending(&self.entries, &self.leaving), above, steps)
     }
 
-    /// Adds a sending channel.
+    /// Adds the sending channel `channel`, which for now counts as `counted`.
     pub(super) fn send_one(
         &mut self,
+        counted: &Channel,
         channel: &Channel,
         steps: &mut Steps,
     ) -> Result<Executed, Box<Refusal>> {
         let above = self.above_carrier();
         let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
-        let others = || sending(&self.entries);
-        let bps = carried.send(channel, others, &above, steps)?;
-        Ok(Executed::Sending { channel: Box::new(channel.clone()), bps })
+        let others = || sending(&self.entries, &self.leaving);
+        let bps = carried.send(counted, others, &above, steps)?;
+        let own = (counted != channel).then(|| Box::new(channel.clone()));
+        Ok(Executed::Sending { channel: Box::new(counted.clone()), own, bps })
+    }
+
+    /// Takes a channel from the carrier.
+    pub(super) fn carry_no_longer(&mut self, channel: &Executed) {
+        let Some(carried) = &mut self.carried else { return };
+        match channel {
+            Executed::Sending { channel, bps, .. } => carried.sends_no_longer(channel, *bps),
+            Executed::Receiving(limit) => carried.receives_no_longer(*limit),
+            _ => {}
+        }
+    }
+
+    /// Restores a channel that was taken from the carrier, provided that no other channel changed
+    /// meanwhile.
+    pub(super) fn carry_again(&mut self, channel: &Executed) {
+        let Some(carried) = &mut self.carried else { return };
+        match channel {
+            Executed::Sending { channel, bps, .. } => carried.put_back(channel, *bps),
+            Executed::Receiving(limit) => carried.put_back_receiving(*limit),
+            _ => {}
+        }
     }
 
     /// Admits all of `channels`, each under its name, or none of them, by one test. If the test
@@ -368,11 +401,24 @@ impl<Id: Copy + Ord> System<Id> {
         let carried = self.carried.as_mut().ok_or_else(|| (None, no_carrier()))?;
         carried.send_all(channels, &above, steps)?;
         for (id, channel) in names.into_iter().zip(channels) {
-            let executed = Executed::Sending { channel: Box::new(channel.clone()), bps: 0 };
+            let executed =
+                Executed::Sending { channel: Box::new(channel.clone()), own: None, bps: 0 };
             self.entries.insert(id, Entry { share_ppm: 0, executed });
         }
         Ok(())
     }
+}
+
+/// Returns the sending channels with a promise that count: those of `entries`, and those that have
+/// left.
+fn sending<Id>(entries: &BTreeMap<Id, Entry>, left: &[Leaving<Id>]) -> Vec<Channel> {
+    let executed = entries.values().map(|entry| &entry.executed);
+    let all = executed.chain(left.iter().filter_map(Leaving::channel));
+    all.filter_map(|executed| match executed {
+        Executed::Sending { channel, .. } => Some(Channel::clone(channel)),
+        _ => None,
+    })
+    .collect()
 }
 
 /// Refuses a channel, or a reservation above channels, by `test`. Each test is about one resource.

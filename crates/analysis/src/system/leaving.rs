@@ -38,22 +38,37 @@
 //! holds for the reservations whose deadlines have not passed (Goossens, Funk & Baruah, Real-Time
 //! Systems 25, 2003).
 //!
+//! # Channels
+//! Thread and link are one resource under earliest deadline first ([`crate::channel::egress`]), so
+//! the same holds for the messages of the channels that send: they are its jobs, each released when
+//! it counts as arrived. 5 ms every 20 ms with a delay bound of 6 ms beside 29.5 ms every 40 ms fit.
+//! If the first channel closes after a message, and at 20 ms another one opens that sends 10 ms
+//! every 100 ms within 11 ms, the long message is late, though either pair fits. That a message of
+//! the closed channel would have been due by then does not help.
+//!
+//! The threads of the channels also take processor time from everything below them. The test counts
+//! messages that wait for the link, so this has ended only when the sender was idle, and each CPU
+//! after that.
+//!
 //! # Changes
 //! Until that instant, a task that keeps its period counts with the larger work, and a reservation
 //! with the larger budget and the larger share. A task with another period counts twice, as the old
-//! one and as the new one. So a reduction is never refused.
+//! one and as the new one. A channel counts with the larger messages, the shorter spacing and the
+//! shorter delay bound, or twice if that does not fit. So a reduction is never refused.
 //!
 //! # Assumptions
-//! An entry that left has no more releases, and its pending jobs are completed or dropped. Channels
-//! need no delay: their capacity on the link is free at once.
+//! An entry that left has no more releases, and its pending jobs are completed or dropped. Slots of
+//! a timetable are free at once: the other reservations in it keep their own slots, and no
+//! component has tasks or channels beneath a timetable that changes while it is followed.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
+use punctual_model::channel::{Channel, LinearBounded};
 use punctual_model::{Duration, Instant, Reservation, Service};
 
-use super::{Entry, Executed, System};
+use super::{CarrierLoad, Entry, Executed, System};
 use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, interference_of};
 use crate::verdict::Refusal;
@@ -81,18 +96,30 @@ enum Counted<Id> {
     },
     /// A reservation of the kernel.
     Reservation(Reservation),
+    /// A channel, sending or receiving.
+    Channel(Executed),
     /// The difference between what an entry is counted for and what it has, after it had more.
     Excess {
         id: Id,
     },
 }
 
+impl<Id> Leaving<Id> {
+    /// Returns the channel that has left, if it is one.
+    pub(super) fn channel(&self) -> Option<&Executed> {
+        match &self.what {
+            Counted::Channel(channel) => Some(channel),
+            _ => None,
+        }
+    }
+}
+
 impl<Id: Copy + Ord> System<Id> {
     /// Removes an entry whose last job was released before `now`. Returns whether it was in force.
     /// Its capacity is free once its jobs can have no more effect, which [`Self::settle`]
-    /// determines.
+    /// determines. The last message of a channel counts as arrived no later than at `now`.
     ///
-    /// The capacity of a channel, or in a timetable, is free at once.
+    /// The capacity in a timetable is free at once.
     pub fn retire(&mut self, id: Id, now: Instant) -> bool {
         let Some(entry) = self.take_out(id) else { return false };
         self.linger(id, &entry, now);
@@ -108,6 +135,8 @@ impl<Id: Copy + Ord> System<Id> {
         while let Some(leaving) = self.leaving.get(at) {
             let not_before = match leaving.not_before {
                 early if early <= now => self.free_at(leaving),
+                // Without an end now, and perhaps with one once others have left.
+                Instant::MAX => self.free_at(leaving),
                 later => later,
             };
             if not_before <= now {
@@ -136,7 +165,7 @@ impl<Id: Copy + Ord> System<Id> {
                 && match &leaving.what {
                     Counted::Tasks { cpu: other, .. } => *other == usize::from(cpu),
                     Counted::Excess { id } => self.is_executor_on(*id, cpu.into()),
-                    Counted::Reservation(_) => false,
+                    Counted::Reservation(_) | Counted::Channel(_) => false,
                 }
         };
         let over: Vec<bool> = self.leaving.iter().map(is_over).collect();
@@ -170,7 +199,7 @@ impl<Id: Copy + Ord> System<Id> {
     pub(super) fn leaving_ppm(&self) -> u64 {
         let ppm = |leaving: &Leaving<Id>| match &leaving.what {
             Counted::Reservation(reservation) => reservation.utilisation_ppm(),
-            Counted::Tasks { .. } | Counted::Excess { .. } => 0,
+            Counted::Tasks { .. } | Counted::Channel(_) | Counted::Excess { .. } => 0,
         };
         self.leaving.iter().map(ppm).sum()
     }
@@ -187,6 +216,10 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Deadline { counted, .. } => {
                 self.put_back_of_the_kernel(*counted);
                 Counted::Reservation(*counted)
+            }
+            channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
+                self.carry_again(channel);
+                Counted::Channel(channel.clone())
             }
             _ => return,
         };
@@ -207,7 +240,8 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Restores the list of leaves to `before`, and frees the capacity of later leaves. Entries
     /// that changed later must have been removed already.
-    pub(super) fn leave_as(&mut self, before: Vec<Leaving<Id>>) {
+    pub(super) fn leave_as(&mut self, (before, last): (Vec<Leaving<Id>>, u32)) {
+        self.last_leaving = last;
         let since = before.last().map_or(0, |last| last.number);
         for leaving in core::mem::replace(&mut self.leaving, before) {
             if leaving.number > since && !matches!(leaving.what, Counted::Excess { .. }) {
@@ -241,6 +275,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.cpus[cpu].remove_leaving(id, &tasks, leaving.number);
             }
             Counted::Reservation(reservation) => self.unreserve_above(reservation),
+            Counted::Channel(channel) => self.carry_no_longer(&channel),
             Counted::Excess { id } => {
                 let Some(mut entry) = self.take_out(id) else { return };
                 match &mut entry.executed {
@@ -250,6 +285,13 @@ impl<Id: Copy + Ord> System<Id> {
                         }
                     }
                     Executed::Deadline { counted, reservation, .. } => *counted = *reservation,
+                    Executed::Sending { channel, own, bps } => {
+                        if let Some((own, carried)) = own.take().zip(self.carried.as_ref()) {
+                            // At most that of what was counted.
+                            *bps = carried.bps_of(&own).unwrap_or(*bps);
+                            *channel = own;
+                        }
+                    }
                     _ => {}
                 }
                 self.put_back(id, entry);
@@ -264,13 +306,15 @@ impl<Id: Copy + Ord> System<Id> {
 
     fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
         let length = match &leaving.what {
-            Counted::Tasks { cpu, .. } => self.longest_busy(*cpu, leaving.number),
+            Counted::Tasks { cpu, .. } => self.longest_busy(*cpu, 0, leaving.number),
             Counted::Reservation(reservation) => self.busy_beneath(*reservation, leaving.number),
+            Counted::Channel(_) => self.busy_with_channels(leaving.number),
             Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
-                Some(Executed::Executor { cpu, .. }) => self.longest_busy(*cpu, leaving.number),
+                Some(Executed::Executor { cpu, .. }) => self.longest_busy(*cpu, 0, leaving.number),
                 Some(Executed::Deadline { counted, .. }) => {
                     self.busy_beneath(*counted, leaving.number)
                 }
+                Some(Executed::Sending { .. }) => self.busy_with_channels(leaving.number),
                 _ => Some(0),
             },
         };
@@ -278,16 +322,84 @@ impl<Id: Copy + Ord> System<Id> {
             .map_or(Instant::MAX, |length| leaving.at.saturating_add(Duration::from_nanos(length)))
     }
 
+    /// Returns the longest time until everything beneath a reservation has been idle, and at least a
+    /// period.
     fn busy_beneath(&self, reservation: Reservation, number: u32) -> Option<u64> {
-        let busy = (0..self.cpus.len()).map(|cpu| self.longest_busy(cpu, number));
-        busy.chain([Some(reservation.period().as_nanos())])
+        let (sender, cpus) = (self.sender_busy(number)?, self.any_busy(0, number)?);
+        Some(sender.max(cpus).max(reservation.period().as_nanos()))
+    }
+
+    /// Returns the longest time until the sender has been idle, and then each CPU.
+    fn busy_with_channels(&self, number: u32) -> Option<u64> {
+        let Some(carried) = &self.carried else { return Some(0) };
+        let threads = carried.carrier().egress.cpu();
+        // The threads may have a budget of work pending.
+        let cpus = self.any_busy(threads.budget().as_nanos(), number)?;
+        self.sender_busy(number)?.checked_add(cpus.max(threads.period().as_nanos()))
+    }
+
+    /// Returns the longest time for which any CPU can stay busy.
+    fn any_busy(&self, pending: u64, number: u32) -> Option<u64> {
+        (0..self.cpus.len())
+            .map(|cpu| self.longest_busy(cpu, pending, number))
             .try_fold(0, |most, one| Some(one?.max(most)))
     }
 
-    /// Returns the longest time, in nanoseconds, for which a CPU can stay busy after the leave with
-    /// this number; `None` if it is unbounded.
-    fn longest_busy(&self, cpu: usize, number: u32) -> Option<u64> {
+    /// Returns the longest time for which thread and link can stay busy with channels.
+    fn sender_busy(&self, number: u32) -> Option<u64> {
+        let Some(carrier) = self.carried.as_ref().map(CarrierLoad::carrier) else {
+            return Some(0);
+        };
+        let egress = carrier.egress;
+        let looks_within = egress.looks_within().as_nanos();
         let (mut pending, mut stays) = (0_u64, Vec::new());
+        let mut count = |channel: &Channel, still: Option<&Channel>| {
+            let task = egress.task(channel);
+            let jobs = task.deadline.checked_add(looks_within)?.div_ceil(task.period);
+            pending = pending.checked_add(jobs.checked_mul(task.work)?)?;
+            stays.extend(still.map(|still| egress.task(still)));
+            Some(())
+        };
+        let more = self.more_than_own_by(number);
+        for (id, entry) in &self.entries {
+            if let Executed::Sending { channel, own, .. } = &entry.executed {
+                let own = own.as_ref().filter(|_| more.binary_search(id).is_ok());
+                count(channel, Some(own.unwrap_or(channel)))?;
+            }
+        }
+        for other in &self.leaving {
+            if let Some(Executed::Sending { channel, .. }) = other.channel() {
+                count(channel, (other.number > number).then_some(&**channel))?;
+            }
+        }
+        if pending == 0 {
+            return Some(0);
+        }
+        let mut above = self.above_carrier();
+        for gone in self.reservations_left_by(number) {
+            if let Some(at) = above.reservations.iter().position(|one| *one == gone) {
+                above.reservations.swap_remove(at);
+            }
+        }
+        let at_once = pending.checked_add(looks_within)?.checked_add(egress.once().as_nanos())?;
+        end(at_once, &stays, &above.loads(carrier.change))
+    }
+
+    /// Returns the reservations that left no later than as the one with this number.
+    fn reservations_left_by(&self, number: u32) -> impl Iterator<Item = Reservation> + '_ {
+        self.leaving.iter().filter(move |one| one.number <= number).filter_map(|one| {
+            match one.what {
+                Counted::Reservation(reservation) => Some(reservation),
+                _ => None,
+            }
+        })
+    }
+
+    /// Returns the longest time, in nanoseconds, for which a CPU can stay busy after the leave with
+    /// this number, if so much work of threads above the tasks was `pending`. Returns `None` if it
+    /// is unbounded.
+    fn longest_busy(&self, cpu: usize, mut pending: u64, number: u32) -> Option<u64> {
+        let mut stays = Vec::new();
         let mut count = |tasks: &[TaskLoad], still: &[TaskLoad]| {
             for task in tasks {
                 let jobs = task.deadline.div_ceil(task.period);
@@ -316,12 +428,10 @@ impl<Id: Copy + Ord> System<Id> {
             return Some(0);
         }
         let mut above = self.cpus[cpu].above().to_vec();
-        for other in self.leaving.iter().filter(|other| other.number <= number) {
-            if let Counted::Reservation(reservation) = &other.what {
-                let gone = self.load_of(*reservation);
-                if let Some(at) = above.iter().position(|one| one.is_alike(&gone)) {
-                    above.swap_remove(at);
-                }
+        for reservation in self.reservations_left_by(number) {
+            let gone = self.load_of(reservation);
+            if let Some(at) = above.iter().position(|one| one.is_alike(&gone)) {
+                above.swap_remove(at);
             }
         }
         end(pending.checked_add(self.host.wake_up.as_nanos())?, &stays, &above)
@@ -393,6 +503,21 @@ fn larger(one: TaskLoad, other: TaskLoad) -> TaskLoad {
         // The least work with which both end.
         last: one.last.min(other.last),
     }
+}
+
+/// Returns a channel of which any sequence of messages of `old` and then of `new` could be.
+pub(super) fn larger_channel(old: &Channel, new: &Channel) -> Channel {
+    let (one, other) = (old.arrivals(), new.arrivals());
+    let least = one.min_message().min(other.min_message());
+    let most = one.max_message().max(other.max_message());
+    let spacing = one.min_inter_arrival().min(other.min_inter_arrival());
+    let burst = one.max_burst().max(other.max_burst());
+    let delay = old.delay_bound().min(new.delay_bound());
+    let both = LinearBounded::new(least, most, spacing, burst).expect("both are valid");
+    if (both, delay) == (new.arrivals(), new.delay_bound()) {
+        return new.clone();
+    }
+    Channel::new(new.name(), &both.into(), delay).expect("both are valid")
 }
 
 /// Returns a reservation that interferes with the layers below at least as much as one that is

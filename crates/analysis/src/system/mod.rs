@@ -73,7 +73,7 @@ pub(crate) use self::channels::{DELAY, PROCESSOR};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
 use self::kernel::OfTheKernel;
-use self::leaving::{Leaving, in_between, larger_reservation};
+use self::leaving::{Leaving, in_between, larger_channel, larger_reservation};
 pub(crate) use self::partition::{Fit, How, Spread};
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
 use crate::incremental::Denial;
@@ -164,7 +164,10 @@ enum Executed {
     Unproven,
     /// A sending channel, with its rate on the link in bits a second.
     Sending {
+        /// What counts.
         channel: Box<Channel>,
+        /// What there is; `None`: the same.
+        own: Option<Box<Channel>>,
         bps: u64,
     },
     Receiving(ReadLimit),
@@ -362,7 +365,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.within_limits(share_ppm)?;
                 Executed::Unproven
             }
-            Request::Sending(channel) => self.send_one(channel, steps)?,
+            Request::Sending(channel) => self.send_one(channel, channel, steps)?,
             Request::Receiving(limit) => {
                 let above = self.above_carrier();
                 self.carried.as_mut().ok_or_else(no_carrier)?.receive(limit, &above)?;
@@ -439,7 +442,8 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<Vec<BackEnd>, Box<Refusal>> {
         now.into_iter().for_each(|now| _ = self.settle(now));
-        let (tables, before) = ((self.tables.clone(), self.followed.clone()), self.leaving.clone());
+        let tables = (self.tables.clone(), self.followed.clone());
+        let before = (self.leaving.clone(), self.last_leaving);
         let left: Vec<(Id, Entry)> =
             leaving.iter().filter_map(|&id| Some((id, self.take_out(id)?))).collect();
         let changes = |id: Id| entering.iter().any(|(other, _)| *other == id);
@@ -513,6 +517,20 @@ impl<Id: Copy + Ord> System<Id> {
                 let counted = larger_reservation(*had, reservation);
                 let executed = self.reserve(reservation, counted, is_command, steps)?;
                 (executed, counted != reservation)
+            }
+            (Executed::Sending { channel: had, .. }, Request::Sending(channel)) => {
+                // A message of either has at most this size, and at least this spacing and delay.
+                let counted = larger_channel(had, channel);
+                match self.send_one(&counted, channel, steps) {
+                    Ok(executed) => (executed, counted != *channel),
+                    Err(refusal) if counted == *channel => {
+                        return Err(self.with_what_left(refusal));
+                    }
+                    Err(_) => {
+                        self.linger(id, old, now);
+                        return self.admit(id, request, steps);
+                    }
+                }
             }
             _ => {
                 self.linger(id, old, now);
@@ -612,11 +630,8 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Deadline { counted, .. } => self.unreserve_above(*counted),
             Executed::Timetable { .. } => self.hold_no_longer(id),
             Executed::Unproven | Executed::BestEffort(_) => {}
-            Executed::Sending { channel, bps } => {
-                self.carried.iter_mut().for_each(|carried| carried.sends_no_longer(channel, *bps));
-            }
-            Executed::Receiving(limit) => {
-                self.carried.iter_mut().for_each(|carried| carried.receives_no_longer(*limit));
+            channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
+                self.carry_no_longer(channel);
             }
         }
         Some(entry)
@@ -632,25 +647,13 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Deadline { counted, .. } => self.put_back_of_the_kernel(*counted),
             // The tables are restored separately.
             Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
-            Executed::Sending { channel, bps } => {
-                self.carried.iter_mut().for_each(|carried| carried.put_back(channel, *bps));
-            }
-            Executed::Receiving(limit) => {
-                self.carried.iter_mut().for_each(|carried| carried.put_back_receiving(*limit));
+            channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
+                self.carry_again(channel);
             }
         }
         self.granted_ppm += entry.share_ppm;
         self.entries.insert(id, entry);
     }
-}
-
-/// Returns the sending channels among `entries` that have a promise.
-fn sending<Id>(entries: &BTreeMap<Id, Entry>) -> Vec<Channel> {
-    let channel = |entry: &Entry| match &entry.executed {
-        Executed::Sending { channel, .. } => Some(Channel::clone(channel)),
-        _ => None,
-    };
-    entries.values().filter_map(channel).collect()
 }
 
 fn no_carrier() -> Box<Refusal> {

@@ -22,6 +22,7 @@ mod terms;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use punctual_analysis::{
     BackEnd, Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder,
@@ -70,6 +71,8 @@ pub struct AdmissionState {
     residuals: BTreeMap<GrantId, Residual>,
     /// `None`: no channels are carried here.
     channels: Option<ChannelEntries>,
+    /// True if anything has become free since the last [`Self::settle`].
+    freed: bool,
     steps: u64,
 }
 
@@ -83,6 +86,7 @@ impl AdmissionState {
             groups: BTreeMap::new(),
             residuals: BTreeMap::new(),
             channels: None,
+            freed: false,
             steps: STEPS,
         }
     }
@@ -149,9 +153,16 @@ impl AdmissionState {
         self.uncount(id);
     }
 
-    /// Has time come to `now`, and says whether anything is free since then that was taken by what has left.
+    /// Advances the time to `now`. Returns whether any capacity of entries that left has become free
+    /// since the last call.
     pub fn settle(&mut self, now: Instant) -> bool {
-        self.system.settle(now)
+        self.catch_up(now);
+        mem::take(&mut self.freed)
+    }
+
+    /// Advances the time to `now`, before a request.
+    pub(crate) fn catch_up(&mut self, now: Instant) {
+        self.freed |= self.system.settle(now);
     }
 
     /// Returns requests like `what` that would be admitted now, in place of `id` if that is
@@ -231,7 +242,7 @@ impl AdmissionState {
 
     /// Tells the system the time, and withholds the bandwidth that ended reservations keep.
     fn withhold(&mut self, now: Instant) {
-        _ = self.settle(now);
+        self.catch_up(now);
         self.system.withhold(self.left_behind(|_| true).ppm);
     }
 }

@@ -33,7 +33,7 @@ impl AdmissionState {
         keeps: Reservation,
         now: Instant,
     ) {
-        self.system.settle(now);
+        self.catch_up(now);
         // It does not leave yet, so nothing of it is to count beside what its thread keeps.
         self.system.release(id);
         self.uncount(id);

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use punctual_analysis::{Refusal, Request, Steps};
 use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
+use punctual_model::{Duration, Instant};
 
 use super::terms::Asker;
 use super::{AdmissionState, denied};
@@ -181,24 +182,44 @@ impl AdmissionState {
         Ok(())
     }
 
-    /// Enters `want` in place of the channel `id`. If it does not fit, `id` keeps its contract.
+    /// Enters `want` in place of the channel `id`. If it does not fit, `id` keeps its contract. What
+    /// the old contract has more counts as long as it affects others ([`System::change`]).
+    ///
+    /// [`System::change`]: punctual_analysis::System::change
     pub fn change_channel(
         &mut self,
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
+        now: Instant,
+    ) -> Result<(), Box<Refusal>> {
+        self.catch_up(now);
+        self.change_channel_within(id, asker, want, now, &mut Steps::new(self.steps))?;
+        // The old contract is in force until the thread has looked for the new one.
+        let looks_within = self.system.carried().map(|one| one.carrier().egress.looks_within());
+        let changed = now.saturating_add(looks_within.unwrap_or(Duration::ZERO));
+        self.system.postpone(now, changed);
+        Ok(())
+    }
+
+    fn change_channel_within(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+        now: Instant,
+        steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         let Some(before) = self.channels.as_mut().and_then(|channels| channels.uncount(id)) else {
             return Err(denied("quota", "there is no such channel".into(), None));
         };
-        let steps = &mut Steps::new(self.steps);
         let answer = self
             .within_channel_quota(asker, want)
             .and_then(|()| self.entries_of_channels()?.has_room(want))
             .and_then(|()| {
                 let packet = self.entries_of_channels()?.config.cut.packet_bytes();
                 asking(want, packet, |request| {
-                    self.system.change(id, request, None, steps).map(drop)
+                    self.system.change(id, request, Some(now), steps).map(drop)
                 })
             });
         match answer {
@@ -210,8 +231,18 @@ impl AdmissionState {
         answer
     }
 
-    /// Takes a channel out.
-    pub fn release_channel(&mut self, id: GrantId) {
+    /// Takes a channel out whose last message counts as arrived no later than at `now`. It stays
+    /// counted as long as it affects others ([`System::retire`]).
+    ///
+    /// [`System::retire`]: punctual_analysis::System::retire
+    pub fn release_channel(&mut self, id: GrantId, now: Instant) {
+        if self.channels.as_mut().and_then(|channels| channels.uncount(id)).is_some() {
+            self.system.retire(id, now);
+        }
+    }
+
+    /// Takes a channel out that has carried nothing.
+    pub fn withdraw_channel(&mut self, id: GrantId) {
         if self.channels.as_mut().and_then(|channels| channels.uncount(id)).is_some() {
             self.system.release(id);
         }

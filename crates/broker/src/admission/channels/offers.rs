@@ -4,8 +4,8 @@
 //! admitted when it was made.
 
 use punctual_analysis::Steps;
-use punctual_model::Duration;
 use punctual_model::channel::LinearBounded;
+use punctual_model::{Duration, Instant};
 
 use super::super::terms::Asker;
 use super::{AdmissionState, ChannelOffer};
@@ -26,16 +26,21 @@ impl AdmissionState {
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
+        now: Instant,
     ) -> Vec<ChannelOffer> {
         let mut admission = self.clone();
-        admission.release_channel(id);
+        let is_change = self.channels.as_ref().is_some_and(|all| all.entries.contains_key(&id));
         // One budget for all tries together, so that a refusal costs no more than some admissions.
         // Offers that it does not suffice for are not made.
         let mut steps = Steps::new(self.steps);
         let mut fits = |want: &WantedChannel| {
+            if is_change {
+                let mut trial = admission.clone();
+                return trial.change_channel_within(id, asker, want, now, &mut steps).is_ok();
+            }
             let admitted = admission.admit_channel_within(id, asker, want, &mut steps).is_ok();
             if admitted {
-                admission.release_channel(id);
+                admission.withdraw_channel(id);
             }
             admitted
         };

@@ -114,7 +114,7 @@ fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
     let denied = dear.admit_channel(GrantId(0), &asker(1), &receives).expect_err("150 us each");
     assert_eq!(denied.test, "processor", "{denied}");
     assert!(denied.why.contains("7.673"), "{denied}");
-    for (text, offer) in dear.channel_offers(GrantId(0), &asker(1), &receives) {
+    for (text, offer) in dear.channel_offers(GrantId(0), &asker(1), &receives, NOW) {
         assert_eq!(dear.clone().admit_channel(GrantId(1), &asker(1), &offer), Ok(()), "{text}");
     }
     assert_eq!(
@@ -131,7 +131,7 @@ fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
     assert_eq!(unknown.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
     assert_eq!(unknown.channels_ppm(), 36_001);
     let empty = format!("{:?}", on_host(&steps(49)));
-    cheap.release_channel(GrantId(0));
+    cheap.withdraw_channel(GrantId(0));
     assert_eq!(format!("{cheap:?}"), empty);
 }
 
@@ -154,7 +154,7 @@ fn quota_room_and_datagrams_are_looked_at_first() {
     assert_eq!(admission.admit_channel(GrantId(1), &asker(2), &want(1, 100_000, 0)), Ok(()));
     assert_eq!(test(admission.admit_channel(GrantId(2), &asker(2), &want(1, 100_000, 0))), "room");
     few.quota.quota.allow.clear();
-    admission.release_channel(GrantId(0));
+    admission.withdraw_channel(GrantId(0));
     assert_eq!(test(admission.admit_channel(GrantId(0), &few, &pieces)), "quota");
 }
 
@@ -172,7 +172,7 @@ fn best_effort_has_what_is_left_and_never_less_than_its_minimum() {
     }
     assert_eq!(admission.link_bps(), (5_000_000, 87_248_000, 7_752_000));
     assert_eq!(admission.best_effort_bps(), 6_376_000);
-    admission.release_channel(GrantId(0));
+    admission.withdraw_channel(GrantId(0));
     assert_eq!(admission.best_effort_bps(), 12_752_000);
 }
 
@@ -244,9 +244,30 @@ fn channels_are_taken_over_by_other_books() {
         assert_eq!(after.take_over_channels(&before).len(), broken);
         assert_eq!(figures(&after), figures(&before));
         assert_eq!(after.granted_ppm(), if broken == 0 { 800_000 } else { 0 });
-        (0..5).for_each(|id| after.release_channel(GrantId(id)));
+        (0..5).for_each(|id| after.withdraw_channel(GrantId(id)));
         assert_eq!(after.channel_count(), 0);
     }
+}
+
+/// A message of the closed channel may be in front of those of the others, and its successor's
+/// come on top of it.
+#[test]
+fn a_closed_channel_counts_until_others_feel_it_no_more() {
+    let mut admission = on_link(config(10_000_000));
+    let long = want(1_440, 20_000, 12_000);
+    let granted = (0..)
+        .take_while(|id| admission.admit_channel(GrantId(*id), &asker(1), &long).is_ok())
+        .count();
+    assert!(granted > 1, "{granted}");
+    let of_user = admission.channels_of_user(1);
+    admission.release_channel(GrantId(0), NOW);
+    assert_ne!(admission.channels_of_user(1), of_user, "the quota is free at once");
+    let refused = admission.admit_channel(GrantId(1_000), &asker(1), &long);
+    assert!(refused.expect_err("it is felt").why.contains("what has left counts for up to"));
+    let by = admission.system.free_by().expect("it still counts");
+    assert!(by > NOW && by < NOW + Duration::from_secs(1), "{by}");
+    assert!(admission.settle(by));
+    assert_eq!(admission.admit_channel(GrantId(1_000), &asker(1), &long), Ok(()));
 }
 
 /// After any sequence of operations, the entered channels are those that demand analysis admits;
@@ -259,7 +280,11 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
         let mut admission = on_link(config([10, 100, 1_000][seed as usize % 3] * 1_000_000));
         let egress = admission.system.carried().expect("channels").carrier().egress;
         let mut list: BTreeMap<GrantId, WantedChannel> = BTreeMap::new();
-        for _ in 0..60 {
+        for second in 0..60 {
+            // So that what left or changed before is felt no more.
+            let now = NOW + Duration::from_secs(100 * second);
+            _ = admission.settle(now);
+            assert_eq!(admission.system.free_by(), None, "seed {seed}");
             let id = GrantId(rng.random_range(0..20));
             let bytes = rng.random_range(1..=6_000);
             let time = egress.time_of(bytes).as_nanos() / 1_000 + 1;
@@ -271,11 +296,11 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
             let before = format!("{admission:?}");
             let outcome = match (list.contains_key(&id), rng.random_bool(0.3)) {
                 (true, true) => {
-                    admission.release_channel(id);
+                    admission.release_channel(id, now);
                     list.remove(&id);
                     continue;
                 }
-                (true, false) => admission.change_channel(id, &asker(1), &wanted),
+                (true, false) => admission.change_channel(id, &asker(1), &wanted, now),
                 (false, _) => admission.admit_channel(id, &asker(1), &wanted),
             };
             match outcome {
@@ -286,11 +311,11 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                 Err(_) => {
                     refused += 1;
                     assert_eq!(format!("{admission:?}"), before, "seed {seed}");
-                    for (text, offer) in admission.channel_offers(id, &asker(1), &wanted) {
+                    for (text, offer) in admission.channel_offers(id, &asker(1), &wanted, now) {
                         offered += 1;
                         let mut trial = admission.clone();
                         let taken = match list.contains_key(&id) {
-                            true => trial.change_channel(id, &asker(1), &offer),
+                            true => trial.change_channel(id, &asker(1), &offer, now),
                             false => trial.admit_channel(id, &asker(1), &offer),
                         };
                         assert_eq!(taken, Ok(()), "seed {seed}: {text}");
@@ -329,14 +354,14 @@ fn extremes_are_decided_about() {
                             ..want(1, 1, 1)
                         };
                         let _ = admission.admit_channel(GrantId(id), &asker(1), &wanted);
-                        let _ = admission.channel_offers(GrantId(id + 1), &asker(1), &wanted);
+                        let _ = admission.channel_offers(GrantId(id + 1), &asker(1), &wanted, NOW);
                         id += 1;
                     }
                 }
             }
         }
         assert!(bits == 10_000 || admission.channel_count() > 0);
-        (0..id).for_each(|id| admission.release_channel(GrantId(id)));
+        (0..id).for_each(|id| admission.withdraw_channel(GrantId(id)));
         assert_eq!(format!("{admission:?}"), empty);
     }
 }
@@ -351,7 +376,7 @@ fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Ve
         match admission.admit_channel(GrantId(granted), &asker(1), want) {
             Ok(()) => granted += 1,
             Err(denied) => {
-                break (denied, admission.channel_offers(GrantId(granted), &asker(1), want));
+                break (denied, admission.channel_offers(GrantId(granted), &asker(1), want, NOW));
             }
         }
     };
@@ -362,7 +387,7 @@ fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Ve
             "{text}"
         );
     }
-    (0..granted).for_each(|id| admission.release_channel(GrantId(id)));
+    (0..granted).for_each(|id| admission.withdraw_channel(GrantId(id)));
     assert_eq!(format!("{admission:?}"), empty);
     (granted, denied, offers)
 }

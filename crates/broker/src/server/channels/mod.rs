@@ -240,9 +240,9 @@ impl Channels {
         self.live.insert(id, live);
     }
 
-    /// Forgets a closed channel. Its share becomes free only when its last message has had its
-    /// time: otherwise a client that opens and closes over and over would send more than was
-    /// admitted.
+    /// Forgets a closed channel. It leaves the admission state when its last message has had its
+    /// time: otherwise a user that opens and closes over and over would send more than its quota
+    /// permits.
     fn forget(&mut self, id: GrantId, spent_until: Instant, admission: &mut AdmissionState) {
         self.best_effort.remove(&id);
         if let Some(live) = self.live.remove(&id)
@@ -254,15 +254,17 @@ impl Channels {
             self.free.push(key);
             self.sockets.forget(live.record.uid, &live.want);
         }
-        self.spent.insert((spent_until, id));
-        self.release_what_is_spent(clock::now(), admission);
+        let now = clock::now();
+        self.spent.insert((spent_until.max(now), id));
+        self.release_what_is_spent(now, admission);
     }
 
     /// Takes channels out of the admission state that were closed long enough ago.
     pub(super) fn release_what_is_spent(&mut self, now: Instant, admission: &mut AdmissionState) {
-        while let Some((_, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied() {
+        while let Some((until, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied()
+        {
             self.spent.pop_first();
-            admission.release_channel(id);
+            admission.release_channel(id, until);
         }
     }
 }

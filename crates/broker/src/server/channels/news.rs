@@ -202,7 +202,7 @@ impl Server {
                 let held = self.hold_channel(&peer, id);
                 let channels = self.channels.as_mut().ok_or("there are no channels any more")?;
                 if let Err(why) = held {
-                    self.admission.release_channel(id);
+                    self.admission.withdraw_channel(id);
                     return Err(format!("its process cannot be watched: {why}"));
                 }
                 channels.enter(record.clone(), want);

@@ -44,7 +44,9 @@ impl Server {
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
         let asker = self.asker(peer.uid, &peer.gids);
         let (channels, admission) = self.channels_and_admission()?;
-        channels.release_what_is_spent(clock::now(), admission);
+        let now = clock::now();
+        channels.release_what_is_spent(now, admission);
+        admission.catch_up(now);
         if let Err(denied) = admission.admit_channel(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
@@ -63,7 +65,7 @@ impl Server {
             .map_err(|why| why.to_string())
             .and_then(|()| self.hold_channel(peer, id).map_err(|why| why.to_string()));
         if let Err(why) = kept {
-            self.admission.release_channel(id);
+            self.admission.withdraw_channel(id);
             self.strike(&[id]);
             return Err(Stop::Error(why));
         }
@@ -151,7 +153,7 @@ impl Server {
             return Err(Stop::Error(why));
         }
         let (old, carried) = (live.record.clone(), live.sent_as());
-        if let Err(denied) = admission.change_channel(id, &asker, &want) {
+        if let Err(denied) = admission.change_channel(id, &asker, &want, clock::now()) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let terms = channels.terms(admission, &want);
@@ -171,7 +173,7 @@ impl Server {
         let (channels, admission) = self.channels_and_admission()?;
         if let Err(why) = kept {
             // As it was: it had room a moment ago, whatever the quota says today.
-            admission.release_channel(id);
+            admission.withdraw_channel(id);
             if let Err(denied) = admission.enter_channel(id, asker.uid, &before) {
                 warn!(%id, %denied, "a channel is carried and not in the books");
             }
@@ -253,7 +255,7 @@ impl Server {
         let asker = self.asker(peer.uid, &peer.gids);
         let Some(channels) = &mut self.channels else { return Stop::Error(NO_CHANNELS.into()) };
         channels.refused += 1;
-        let offers = self.admission.channel_offers(id, &asker, want);
+        let offers = self.admission.channel_offers(id, &asker, want, clock::now());
         let whole = |(change, want)| OfferedChannel { change, channel: RawChannel::from(&want) };
         let refused = RefusedChannel {
             test: refusal.test.into(),
