@@ -177,7 +177,7 @@ fn granted_channels(grant: &Grant) -> Sheet {
 }
 
 fn in_a_timetable(grant: &Grant, host: &HostProfile) -> Sheet {
-    let limits = Limits { context_switch: host.context_switch, ..Limits::default() };
+    let limits = Limits::of(host);
     let mut rows = Vec::new();
     let mut cpus: Vec<u16> = grant.reservations.iter().map(|granted| granted.cpu).collect();
     cpus.sort_unstable();
@@ -185,7 +185,7 @@ fn in_a_timetable(grant: &Grant, host: &HostProfile) -> Sheet {
     for cpu in cpus {
         let here: Vec<_> = grant.reservations.iter().filter(|granted| granted.cpu == cpu).collect();
         let asked: Vec<Reservation> = here.iter().map(|granted| granted.reservation).collect();
-        let built = build(&asked, limits);
+        let built = build(&asked, limits, &mut Steps::default());
         for (at, granted) in here.into_iter().enumerate() {
             let share = built.as_ref().ok().map(|built| &built.shares[at]);
             let nanos = |time: Option<Duration>| Value::Time(time.map(Duration::as_nanos));
@@ -282,6 +282,10 @@ fn bounds(sheet: &'static str, entries: &[EntryBound]) -> Sheet {
 
 #[cfg(test)]
 mod tests {
+    use punctual_analysis::{Request, System, UpcallOrder};
+    use punctual_model::Service;
+    use punctual_model::reservation::Enforcement;
+
     use super::*;
 
     const STUDIO: &str = include_str!("../../../examples/studio.toml");
@@ -303,6 +307,34 @@ mod tests {
         let names: Vec<_> = refused.tables.iter().map(|(_, sheet)| sheet.name).collect();
         assert!(names.contains(&"admission-offers"), "{names:?}");
         assert!(refused.proven.is_empty());
+    }
+
+    /// The printed timetables are built by the limits of admission: each slot is longer than its
+    /// budget by the allowance, whatever a context switch costs.
+    #[test]
+    fn a_printed_timetable_has_the_slots_of_admission() {
+        let slot_allowance = Service::from_micros(500);
+        let host = HostProfile { slot_allowance, ..HostProfile::ideal(1) };
+        for (budget, holds) in [(4_000, true), (8_700, true), (9_600, false)] {
+            let text = format!(
+                "[system]\npolicy = \"rm\"\n[[reservation]]\nname = \"r\"\nbudget = \"{budget}us\"\n\
+                 period = \"10ms\"\n"
+            );
+            let admission = Admission::of(&text, &host, "").expect("a contract");
+            let (_, sheet) = admission
+                .tables
+                .iter()
+                .find(|(_, sheet)| sheet.name == "admission-reservations")
+                .expect("it has a reservation");
+            let taken = holds.then_some((budget + 500) * 100);
+            assert_eq!(sheet.rows[0][7], Value::Share(taken), "{budget}");
+            let reservation = format!("{budget}us/10ms").parse().expect("valid");
+            let (enforcement, backend, cpu) = (Enforcement::Soft, None, None);
+            let command = Request::Command { reservation, enforcement, backend, cpu };
+            let mut system = System::new(host, UpcallOrder::LevelOrder);
+            let admitted = system.admit(0, command, &mut Steps::default());
+            assert_eq!(admitted.is_ok(), holds, "{admitted:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use punctual_analysis::supply::TooCoarse;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, host, thread};
 use punctual_model::reservation::Enforcement::Hard;
@@ -33,7 +34,7 @@ fn a_hard_budget_that_slots_would_exceed_by_a_tenth_is_refused() {
     let reservations = Reservations::with(settings).expect("forks");
     let asked = "999us/10ms".parse().expect("valid");
     let refused = reservations.spawn(&mut Command::new("true"), asked, Hard).map(drop);
-    let Err(Refused::Unsuitable(Unsuitable::TooCoarse { least, .. })) = refused else {
+    let Err(Refused::Unsuitable(Unsuitable::TooCoarse(TooCoarse { least, .. }))) = refused else {
         panic!("{refused:?}");
     };
     assert_eq!(least, Service::from_millis(1));

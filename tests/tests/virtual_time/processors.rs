@@ -140,7 +140,9 @@ fn systems_that_fit_inside_a_timetable_never_miss_there() {
         if fits_inside(by, &load, &supply, &mut Steps::new(3_000_000)) != Inside::Fits {
             continue;
         }
-        let Ok(built) = build(&reservations, Limits::default()) else { continue };
+        let Ok(built) = build(&reservations, Limits::default(), &mut Steps::default()) else {
+            continue;
+        };
         fit += 1;
         let run = Run { tasks: &tasks, policy: by, seed };
         let slots = |origin| {

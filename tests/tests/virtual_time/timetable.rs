@@ -1,6 +1,7 @@
 //! Policies keep the promises of the analysis of reservations: the timetable's promise by the
 //! policy that follows it, the supply bound by the constant bandwidth server.
 
+use punctual_analysis::Steps;
 use punctual_analysis::supply::{Limits, Supply, build};
 use punctual_model::{Duration, Instant, Reservation, Service};
 use punctual_policy::timetable::{Decision, Turns};
@@ -64,7 +65,7 @@ fn a_driver_of_the_timetable_gives_each_reservation_its_budget_in_every_window()
         let reservations = draw(&mut rng, 90);
         let switch = rng.random_range(0..2);
         let limits = Limits { context_switch: Service::from_nanos(switch), most_slots: 256 };
-        let Ok(built) = build(&reservations, limits) else { continue };
+        let Ok(built) = build(&reservations, limits, &mut Steps::default()) else { continue };
         built_count += 1;
         let origin = rng.random_range(0..50);
         let cycle = built.table.cycle().as_nanos();

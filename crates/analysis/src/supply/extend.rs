@@ -17,18 +17,20 @@ use punctual_model::{Duration, Reservation, Slot, Timetable};
 use super::harmonic::{Wanted, least_serving};
 use super::placement::take;
 use super::timetable::Limits;
+use crate::steps::Steps;
 
 /// The numbers of parts and multiples of the cycle that are tried.
 const PARTS: u64 = 64;
 const MULTIPLES: u64 = 16;
 
 /// Returns `running` with slots for `reservation` under the name `owner`, or `None` if it does not
-/// fit beside the existing slots. Tries at most 80 periods.
+/// fit beside the existing slots, or the steps do not suffice. Tries at most 80 periods.
 pub fn extended(
     running: &Timetable,
     owner: u32,
     reservation: Reservation,
     limits: Limits,
+    steps: &mut Steps,
 ) -> Option<Timetable> {
     let wanted =
         Wanted { budget: reservation.budget().as_nanos(), period: reservation.period().as_nanos() };
@@ -49,7 +51,7 @@ pub fn extended(
     choices.sort_unstable_by_key(|(cost, period, _)| (*cost, u64::MAX - period));
     choices
         .into_iter()
-        .find_map(|(_, period, budget)| placed(running, owner, period, budget, limits))
+        .find_map(|(_, period, budget)| placed(running, owner, period, budget, limits, steps))
 }
 
 /// Returns `running` without the slots of `owner`.
@@ -64,6 +66,7 @@ fn placed(
     period: u64,
     budget: u64,
     limits: Limits,
+    steps: &mut Steps,
 ) -> Option<Timetable> {
     let old = running.cycle().as_nanos();
     let cycle = old.max(period);
@@ -77,12 +80,11 @@ fn placed(
             running.slots().iter().map(move |slot| Slot { start: slot.start + shift, ..*slot })
         })
         .collect();
+    steps.take(slots.len()).ok()?;
     let mut free = free_in_every(&slots, cycle, period);
     let mut pieces = Vec::new();
-    take(&mut free, budget, limits.context_switch.as_nanos(), |start, end| {
-        pieces.push((start, end));
-    })
-    .ok()?;
+    let piece = |start, end| pieces.push((start, end));
+    take(&mut free, budget, limits.context_switch.as_nanos(), piece, steps).ok()?;
     for by in 0..repeats {
         slots.extend(pieces.iter().map(|(start, end)| Slot {
             start: Duration::from_nanos(start + by * period),

@@ -26,6 +26,7 @@ use super::extend::{extended, without};
 use super::mode_change::{Anchored, Continuing, mode_change, mode_change_in_place};
 use super::timetable::{Limits, build};
 use crate::ratio::Ratio;
+use crate::steps::Steps;
 
 pub use refusal::Failed;
 pub(crate) use refusal::TEST;
@@ -49,23 +50,23 @@ impl Rules {
     ///
     /// # Errors
     /// Returns the test that failed.
-    pub fn together(&self, all: &[Reservation]) -> Result<Timetable, Failed> {
+    pub fn together(&self, all: &[Reservation], steps: &mut Steps) -> Result<Timetable, Failed> {
         if all.len() > MOST_OWNERS {
             return Err(Failed::TooMany);
         }
-        let table = build(all, self.limits).map_err(Failed::NoTable)?.table;
+        let table = build(all, self.limits, steps).map_err(Failed::NoTable)?.table;
         self.within_cap(&table)?;
         Ok(table)
     }
 
     /// Returns the last reservation of `all` with the largest budget found that fits beside the
     /// others, to a 256th of the requested one. The result was itself tried.
-    pub fn largest_beside(&self, all: &[Reservation]) -> Option<Reservation> {
+    pub fn largest_beside(&self, all: &[Reservation], steps: &mut Steps) -> Option<Reservation> {
         let (asked, others) = all.split_last()?;
         largest(*asked, |trial| {
             let mut with = others.to_vec();
             with.push(trial);
-            self.together(&with).is_ok()
+            self.together(&with, steps).is_ok()
         })
     }
 
@@ -79,7 +80,7 @@ impl Rules {
 /// Returns `asked` with the largest budget found that `fits`, to a 256th.
 pub(crate) fn largest(
     asked: Reservation,
-    fits: impl Fn(Reservation) -> bool,
+    mut fits: impl FnMut(Reservation) -> bool,
 ) -> Option<Reservation> {
     let (mut low, mut high) = (0, asked.budget().as_nanos());
     let mut offer = None;
@@ -214,6 +215,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         earliest: Instant,
         standing: &[TimeConstraint],
         may_move: bool,
+        steps: &mut Steps,
     ) -> Result<Handover, Failed> {
         let owner = self.promise_of(id).map(|promise| promise.owner);
         if owner.is_none() && self.held.len() >= MOST_OWNERS {
@@ -221,10 +223,10 @@ impl<Id: Copy + Eq> Followed<Id> {
         }
         let owner = owner.unwrap_or(self.next_owner);
         let earliest = earliest.max(self.from);
-        let in_place = self.in_place(owner, asked, earliest);
+        let in_place = self.in_place(owner, asked, earliest, steps);
         let found = match in_place {
             Some(handover) if self.check(&handover, earliest, standing).is_ok() => Ok(handover),
-            _ if may_move || self.follow.is_none() => self.afresh(owner, asked, earliest),
+            _ if may_move || self.follow.is_none() => self.afresh(owner, asked, earliest, steps),
             _ => Err(Failed::NoFreeTime),
         };
         let handover = found?;
@@ -308,17 +310,23 @@ impl<Id: Copy + Eq> Followed<Id> {
     }
 
     /// Finds a handover in which all others keep their slots.
-    fn in_place(&self, owner: u32, asked: Reservation, earliest: Instant) -> Option<Handover> {
+    fn in_place(
+        &self,
+        owner: u32,
+        asked: Reservation,
+        earliest: Instant,
+        steps: &mut Steps,
+    ) -> Option<Handover> {
         let old = self.follow.as_ref()?;
         let others = without(&old.table, owner);
-        let table = extended(&others, owner, asked, self.rules.limits)?;
+        let table = extended(&others, owner, asked, self.rules.limits, steps)?;
         let from = match self.weaker(owner, asked) {
             Some(weaker) => {
                 // The owner's own windows may not span two changes either.
                 let earliest =
                     earliest.max(weaker.since.saturating_add(weaker.reservation.period()));
                 let switch = self.rules.limits.context_switch;
-                mode_change_in_place(old, &table, &[weaker], switch, earliest)?
+                mode_change_in_place(old, &table, &[weaker], switch, earliest, steps)?
             }
             // A cut slot would cost its rest a switch.
             None => after_own_slot(&table, owner, old.origin, earliest),
@@ -331,6 +339,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         owner: u32,
         asked: Reservation,
         earliest: Instant,
+        steps: &mut Steps,
     ) -> Result<Handover, Failed> {
         let stays = |one: &Continuing| one.owner != owner;
         let mut continuing: Vec<Continuing> =
@@ -339,7 +348,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         let mut all: Vec<Reservation> = continuing.iter().map(|one| one.reservation).collect();
         names.push(owner);
         all.push(asked);
-        let built = build(&all, self.rules.limits).map_err(Failed::NoTable)?;
+        let built = build(&all, self.rules.limits, steps).map_err(Failed::NoTable)?;
         let table = named(&built.table, &names);
         let Some(old) = &self.follow else {
             return Ok(Handover {
@@ -354,8 +363,8 @@ impl<Id: Copy + Eq> Followed<Id> {
             continuing.push(weaker);
         }
         let switch = self.rules.limits.context_switch;
-        let (from, follow) =
-            mode_change(old, &table, &continuing, switch, earliest).ok_or(Failed::NoModeChange)?;
+        let (from, follow) = mode_change(old, &table, &continuing, switch, earliest, steps)
+            .ok_or(Failed::NoModeChange)?;
         Ok(Handover { owner, follow, from })
     }
 

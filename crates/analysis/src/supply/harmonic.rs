@@ -15,6 +15,7 @@
 use alloc::vec::Vec;
 
 use crate::ratio::Ratio;
+use crate::steps::{OutOfSteps, Steps};
 
 /// A reservation in the search.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,8 @@ const RESERVATIONS_WITH_BASES: usize = 32;
 const FINEST: u64 = 16;
 /// The number of choices kept.
 const KEPT: usize = 24;
+/// The steps of one trial of a period for a reservation, which takes a few divisions of 128 bits.
+const STEPS_OF_A_PERIOD: usize = 4;
 
 /// Returns the least b that gives `wanted` when served every `period`, which is at most its own.
 pub(super) fn least_serving(wanted: Wanted, period: u64) -> u64 {
@@ -73,18 +76,19 @@ pub(super) fn choices(
     wanted: &[Wanted],
     switch: u64,
     most_slots: u64,
-) -> (Vec<Choice>, Option<Ratio>) {
+    steps: &mut Steps,
+) -> Result<(Vec<Choice>, Option<Ratio>), OutOfSteps> {
     let mut kept: Vec<Choice> = Vec::new();
     let mut cheapest: Option<Ratio> = None;
     // One period for all needs no splitting and the fewest slots, so it is tried in any case.
     let mut flat: Option<Choice> = None;
     for base in bases(wanted) {
-        if let Some(choice) = choose(wanted, base, 0, switch, most_slots)
+        if let Some(choice) = choose(wanted, base, 0, switch, most_slots, steps)?
             && flat.as_ref().is_none_or(|least| choice.needed < least.needed)
         {
             flat = Some(choice);
         }
-        let Some(choice) = halving(wanted, base, switch, most_slots) else { continue };
+        let Some(choice) = halving(wanted, base, switch, most_slots, steps)? else { continue };
         cheapest = Some(cheapest.map_or(choice.needed, |least| least.min(choice.needed)));
         if choice.needed > Ratio::ONE {
             // Rounded up: a choice of exactly one is still kept.
@@ -98,7 +102,7 @@ pub(super) fn choices(
         }
     }
     kept.extend(flat.filter(|choice| choice.needed <= Ratio::ONE));
-    (kept, cheapest)
+    Ok((kept, cheapest))
 }
 
 fn bases(wanted: &[Wanted]) -> Vec<u64> {
@@ -123,9 +127,20 @@ fn bases(wanted: &[Wanted]) -> Vec<u64> {
 
 /// Returns the choice on `base`. If it makes more than `most_slots`, the longest permitted period
 /// is halved until it does not.
-fn halving(wanted: &[Wanted], base: u64, switch: u64, most_slots: u64) -> Option<Choice> {
-    let longest = wanted.iter().map(|one| one.period / base).max()?.ilog2().min(21);
-    (0..=longest).rev().find_map(|longest| choose(wanted, base, longest, switch, most_slots))
+fn halving(
+    wanted: &[Wanted],
+    base: u64,
+    switch: u64,
+    most_slots: u64,
+    steps: &mut Steps,
+) -> Result<Option<Choice>, OutOfSteps> {
+    let most = wanted.iter().map(|one| one.period / base).max().unwrap_or(1);
+    for longest in (0..=most.ilog2().min(21)).rev() {
+        if let Some(choice) = choose(wanted, base, longest, switch, most_slots, steps)? {
+            return Ok(Some(choice));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the cheapest p for each reservation on `base`, none longer than `base·2^longest`.
@@ -135,11 +150,13 @@ fn choose(
     longest: u32,
     switch: u64,
     most_slots: u64,
-) -> Option<Choice> {
+    steps: &mut Steps,
+) -> Result<Option<Choice>, OutOfSteps> {
     let cycle = base << longest;
     let (mut served, mut servings, mut work) = (Vec::with_capacity(wanted.len()), 0u64, 0u128);
     for &one in wanted {
-        let (cost, period, budget) = (0..=longest)
+        steps.take(STEPS_OF_A_PERIOD * (longest as usize + 1))?;
+        let cheapest = (0..=longest)
             .map(|j| (base << j, longest - j))
             .take_while(|(period, _)| *period <= one.period)
             .map(|(period, times)| {
@@ -148,17 +165,18 @@ fn choose(
                 (cost, period, budget)
             })
             // At the same cost the longer period: fewer switches.
-            .min_by_key(|(cost, period, _)| (*cost, u64::MAX - period))?;
+            .min_by_key(|(cost, period, _)| (*cost, u64::MAX - period));
+        let Some((cost, period, budget)) = cheapest else { return Ok(None) };
         served.push(Served { budget, period });
         servings = servings.saturating_add(cycle / period);
         work += cost;
     }
     if servings > most_slots {
-        return None;
+        return Ok(None);
     }
     // Beyond 64 bits it is far above one.
     let work = u64::try_from(work).unwrap_or(u64::MAX);
-    Some(Choice { served, needed: Ratio::above(work, cycle), servings })
+    Ok(Some(Choice { served, needed: Ratio::above(work, cycle), servings }))
 }
 
 #[cfg(test)]

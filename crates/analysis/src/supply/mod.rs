@@ -34,4 +34,4 @@ pub use followed::{Failed, Handover, MOST_OWNERS, Rules};
 pub use inside::{LeastBudget, fits_inside, least_budget};
 pub use mode_change::{Anchored, Continuing};
 pub use region::{Insufficient, PeriodicDemand};
-pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};
+pub use timetable::{Built, Limits, Share, TimetableRefusal, TooCoarse, build, counter_offer};

@@ -21,9 +21,13 @@ use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Reservation, Service, Timetable};
 
+use crate::steps::Steps;
+
 /// The number of pairs of an instant and a phase that are tried.
 pub const TRIES: usize = 64 * 64;
 const INSTANTS: usize = 64;
+/// The steps to examine one window: four searches among the slots of an owner.
+const STEPS_OF_A_WINDOW: usize = 16;
 const PHASES: usize = TRIES / INSTANTS;
 
 /// A timetable with the start of its first cycle.
@@ -54,6 +58,7 @@ pub fn mode_change(
     owners: &[Continuing],
     context_switch: Service,
     earliest: Instant,
+    steps: &mut Steps,
 ) -> Option<(Instant, Anchored)> {
     let switch = context_switch.as_nanos();
     let phases: Vec<u64> = new.slots().iter().map(|slot| slot.start.as_nanos()).collect();
@@ -63,7 +68,10 @@ pub fn mode_change(
         for phase in phases.iter().step_by(stride) {
             // B has run for `phase` at S; the origin may lie before the clock's own.
             let Some(origin) = at.as_nanos().checked_sub(*phase) else { continue };
-            if owners.iter().all(|side| side.keeps(old.origin.as_nanos(), origin, at.as_nanos())) {
+            if owners
+                .iter()
+                .all(|side| side.keeps(old.origin.as_nanos(), origin, at.as_nanos(), steps))
+            {
                 let origin = Instant::from_nanos(origin);
                 return Some((at, Anchored { table: new.clone(), origin }));
             }
@@ -81,6 +89,7 @@ pub fn mode_change_in_place(
     owners: &[Continuing],
     context_switch: Service,
     earliest: Instant,
+    steps: &mut Steps,
 ) -> Option<Instant> {
     let sides = sides(&old.table, new, owners, context_switch.as_nanos());
     let origin = old.origin.as_nanos();
@@ -91,7 +100,7 @@ pub fn mode_change_in_place(
                 && offset < slot.end()
                 && owners.iter().any(|one| one.owner == slot.owner)
         });
-        !cut && sides.iter().all(|side| side.keeps(origin, origin, at.as_nanos()))
+        !cut && sides.iter().all(|side| side.keeps(origin, origin, at.as_nanos(), steps))
     })
 }
 
@@ -126,8 +135,9 @@ fn ends_of_slots(old: &Anchored, earliest: Instant) -> impl Iterator<Item = Inst
 }
 
 impl Side {
-    /// Returns whether the owner gets its budget in each window that spans the mode change.
-    fn keeps(&self, a_origin: u64, b_origin: u64, mode_change: u64) -> bool {
+    /// Returns whether the owner certainly gets its budget in each window that spans the mode
+    /// change.
+    fn keeps(&self, a_origin: u64, b_origin: u64, mode_change: u64, steps: &mut Steps) -> bool {
         let Self { one, a, b } = self;
         let (budget, period) = (one.reservation.budget(), one.reservation.period().as_nanos());
         let first = one.since.as_nanos().max(mode_change.saturating_sub(period)).max(a_origin);
@@ -145,7 +155,7 @@ impl Side {
             .chain(edges_of_new.map(|edge| (edge + b_origin).saturating_sub(period)))
             .chain([first, mode_change])
             .filter(|from| (first..=mode_change).contains(from))
-            .all(|from| gets(from) >= budget.as_nanos())
+            .all(|from| steps.take(STEPS_OF_A_WINDOW).is_ok() && gets(from) >= budget.as_nanos())
     }
 }
 

@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 
 use super::harmonic::Served;
+use crate::steps::{OutOfSteps, Steps};
 
 /// A slot `[start, end)` in the cycle; its first `switch` is lost to switching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,14 @@ pub(super) enum NoPlace {
     Full,
     /// There would be more slots than allowed.
     TooManySlots,
+    /// The search was cut short.
+    OutOfSteps,
+}
+
+impl From<OutOfSteps> for NoPlace {
+    fn from(OutOfSteps: OutOfSteps) -> Self {
+        Self::OutOfSteps
+    }
 }
 
 /// Returns the cycle and its slots, in order.
@@ -32,6 +41,7 @@ pub(super) fn place(
     served: &[Served],
     switch: u64,
     most_slots: usize,
+    steps: &mut Steps,
 ) -> Result<(u64, Vec<Placed>), NoPlace> {
     let mut order: Vec<usize> = (0..served.len()).collect();
     order.sort_by_key(|&at| (served[at].period, u64::MAX - served[at].budget));
@@ -51,7 +61,9 @@ pub(super) fn place(
         });
         free = joined(repeat(&free, times, |(a, b), by| (a + by * cycle, b + by * cycle)));
         cycle = period;
-        take(&mut free, budget, switch, |start, end| slots.push(Placed { start, end, owner }))?;
+        steps.take(slots.len() + free.len())?;
+        let mut push = |start, end| slots.push(Placed { start, end, owner });
+        take(&mut free, budget, switch, &mut push, steps)?;
         if slots.len() > most_slots {
             return Err(NoPlace::TooManySlots);
         }
@@ -85,9 +97,11 @@ pub(super) fn take(
     budget: u64,
     switch: u64,
     mut piece: impl FnMut(u64, u64),
+    steps: &mut Steps,
 ) -> Result<(), NoPlace> {
     let mut left = budget;
     while left > 0 {
+        steps.take(2 * free.len())?;
         let length = |at: &usize| free[*at].1 - free[*at].0;
         let whole = (0..free.len())
             .filter(|at| length(at) >= left.saturating_add(switch))

@@ -14,14 +14,18 @@
 //! construction does not fit, although another might: docs/reservations.md says how often. If the
 //! shares are at most 16/17 in total and switching is free, it fits (Theorem 2, apart from rounding
 //! up to whole nanoseconds). Time and size are bounded: at most 6,144 bases times the reservations,
-//! 25 placements, [`Limits::most_slots`].
+//! 25 placements, [`Limits::most_slots`], and [`Steps`] for all of it.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::{Duration, Reservation, Service, Slot, Timetable};
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Duration, HostProfile, Reservation, Service, Slot, Timetable};
 use thiserror::Error;
 
 use crate::ratio::{Ratio, Utilisation};
+use crate::steps::Steps;
 
 use super::harmonic::{Wanted, choices};
 use super::placement::{NoPlace, Placed, place};
@@ -43,10 +47,49 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the least budget that can be enforced hard: a slot is longer than its budget by the
-    /// switch, and may give at most a tenth more than that budget.
-    pub fn least_hard_budget(&self) -> Service {
-        self.context_switch * 10
+    /// Returns the limits on a timetable of `host`, by which commands are admitted.
+    pub fn of(host: &HostProfile) -> Self {
+        Self { context_switch: host.slot_allowance, ..Self::default() }
+    }
+
+    /// Checks that slots can hold `reservation` to its budget. A slot is longer than its budget by
+    /// the switch, and a hard reservation may get at most a tenth more than its budget.
+    ///
+    /// # Errors
+    /// Returns the least budget that a hard reservation can have.
+    pub fn hold(
+        &self,
+        reservation: Reservation,
+        enforcement: Enforcement,
+    ) -> Result<(), TooCoarse> {
+        let (allowance, least) = (self.context_switch, self.context_switch * 10);
+        if enforcement == Enforcement::Soft || reservation.budget() >= least {
+            return Ok(());
+        }
+        Err(TooCoarse { reservation, allowance, least })
+    }
+}
+
+/// A hard reservation may not get a tenth more than its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "it cannot be held hard to {reservation}: each slot is up to {allowance} longer than the budget, and a tenth of the \
+     budget is the most; {}, or ask for a soft one", instead(.reservation, .least)
+)]
+pub struct TooCoarse {
+    /// The requested reservation.
+    pub reservation: Reservation,
+    /// The time by which each slot is longer.
+    pub allowance: Service,
+    /// The smallest budget that can be held.
+    pub least: Service,
+}
+
+fn instead(reservation: &Reservation, least: &Service) -> String {
+    if least.at_full_speed() <= reservation.period() {
+        format!("a budget of at least {least} can be")
+    } else {
+        format!("a budget of at least {least}, in a longer period, can be")
     }
 }
 
@@ -120,11 +163,23 @@ pub enum TimetableRefusal {
         /// The limit.
         most_slots: usize,
     },
+    /// The search was cut short.
+    #[error(
+        "no timetable for {reservations} reservations was found within the bound on the search"
+    )]
+    Undecided {
+        /// The number of reservations given.
+        reservations: usize,
+    },
 }
 
 /// Builds a timetable for `reservations`: of all choices of periods that fit, the one that takes
 /// least of the CPU.
-pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, TimetableRefusal> {
+pub fn build(
+    reservations: &[Reservation],
+    limits: Limits,
+    steps: &mut Steps,
+) -> Result<Built, TimetableRefusal> {
     if reservations.is_empty() {
         return Err(TimetableRefusal::Empty);
     }
@@ -139,7 +194,10 @@ pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, Time
         return Err(TimetableRefusal::Overload { shares: sum.above() });
     }
     let switch = limits.context_switch.as_nanos();
-    let (choices, cheapest) = choices(&wanted, switch, limits.most_slots as u64);
+    let undecided = TimetableRefusal::Undecided { reservations: reservations.len() };
+    let Ok((choices, cheapest)) = choices(&wanted, switch, limits.most_slots as u64, steps) else {
+        return Err(undecided);
+    };
     let too_many = TimetableRefusal::TooManySlots {
         reservations: reservations.len(),
         most_slots: limits.most_slots,
@@ -152,7 +210,7 @@ pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, Time
         if best.as_ref().is_some_and(|(cost, _)| *cost <= choice.needed) {
             break;
         }
-        match place(&choice.served, switch, limits.most_slots) {
+        match place(&choice.served, switch, limits.most_slots, steps) {
             Ok((cycle, slots)) => {
                 let taken = slots.iter().map(|slot| slot.end - slot.start).sum();
                 let cost = Ratio::above(taken, cycle);
@@ -164,6 +222,11 @@ pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, Time
             }
             Err(NoPlace::TooManySlots) => refusal = too_many.clone(),
             Err(NoPlace::Full) => {}
+            // A choice that was placed before is a timetable, if not the cheapest.
+            Err(NoPlace::OutOfSteps) => {
+                refusal = undecided;
+                break;
+            }
         }
     }
     best.map(|(_, built)| built).ok_or(refusal)
@@ -176,12 +239,13 @@ pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, Time
 /// The offer was itself built. The search bisects, so it may miss a larger budget that happens to
 /// fit better than a smaller one. It builds some thirty timetables.
 pub fn counter_offer(reservations: &[Reservation], limits: Limits) -> Option<(usize, Reservation)> {
-    build(reservations, limits).err()?;
+    let builds = |all: &[Reservation]| build(all, limits, &mut Steps::default());
+    builds(reservations).err()?;
     // The first `fits` fit, the first `fails` do not.
     let (mut fits, mut fails) = (0, reservations.len());
     while fails - fits > 1 {
         let middle = fits + (fails - fits) / 2;
-        match build(&reservations[..middle], limits) {
+        match builds(&reservations[..middle]) {
             Ok(_) => fits = middle,
             Err(_) => fails = middle,
         }
@@ -195,7 +259,7 @@ pub fn counter_offer(reservations: &[Reservation], limits: Limits) -> Option<(us
         let middle = low + (high - low) / 2;
         trial[at] =
             Reservation::new(Service::from_nanos(middle), reservations[at].period()).ok()?;
-        if build(&trial, limits).is_ok() {
+        if builds(&trial).is_ok() {
             low = middle;
             offer = Some((at, trial[at]));
         } else {

@@ -10,6 +10,7 @@ use super::extend::without;
 use super::followed::{Failed, Rules, refusal};
 use super::timetable::Table;
 use crate::offer::Axis;
+use crate::steps::Steps;
 use crate::verdict::Refusal;
 
 /// A reservation, and the CPU that it is bound to, by the kernel's number; `None` for any.
@@ -77,6 +78,7 @@ impl<Id: Copy + Eq> Tables<Id> {
         id: Id,
         reservation: Reservation,
         cpus: &[u16],
+        steps: &mut Steps,
     ) -> Result<u16, NotPlaced> {
         let offered = |one: &Refusal| one.offers.along("", Axis::Budget).map(|offer| offer.to);
         let mut nearest: Option<NotPlaced> = None;
@@ -84,7 +86,7 @@ impl<Id: Copy + Eq> Tables<Id> {
             let here = self.tables.iter().position(|table| table.cpu == cpu);
             let mut all = here.map_or(Vec::new(), |at| self.reservations[at].clone());
             all.push(reservation);
-            match self.rules.together(&all) {
+            match self.rules.together(&all, steps) {
                 Ok(table) => {
                     let mut holds = here.map_or(Vec::new(), |at| self.forget(at));
                     holds.push(id);
@@ -95,7 +97,7 @@ impl<Id: Copy + Eq> Tables<Id> {
                 Err(failed) => {
                     let offer = match failed {
                         Failed::TooMany => None,
-                        _ => self.rules.largest_beside(&all),
+                        _ => self.rules.largest_beside(&all, steps),
                     };
                     let refusal = refusal(reservation, &failed, offer);
                     let is_nearer = |old: &NotPlaced| offered(&refusal) > offered(&old.refusal);
@@ -155,11 +157,12 @@ impl<Id: Copy + Eq> Tables<Id> {
 /// # Panics
 /// Panics if a reservation is not bound and `cpus` is empty.
 pub fn place(wanted: &[Wanted], cpus: &[u16], rules: Rules) -> Result<Vec<Table>, NotPlaced> {
+    let steps = &mut Steps::default();
     let mut tables = Tables::new(rules);
     for at in bound_first(wanted.iter().map(|(_, own)| *own)) {
         let (reservation, own) = &wanted[at];
         let candidates = own.as_ref().map_or(cpus, core::slice::from_ref);
-        tables.add(at, *reservation, candidates)?;
+        tables.add(at, *reservation, candidates, steps)?;
     }
     Ok(tables.tables)
 }

@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::mem;
 
@@ -54,7 +54,7 @@ impl Slots {
 
 /// Returns the limits on a timetable on this host.
 pub(crate) fn rules(host: &HostProfile) -> Rules {
-    let limits = Limits { context_switch: host.slot_allowance, ..Limits::default() };
+    let limits = Limits::of(host);
     // At most a million.
     let most_ppm = u32::try_from(host.deadline_limits.timetable_ppm()).unwrap_or(1_000_000);
     Rules { limits, most_ppm }
@@ -97,7 +97,8 @@ impl<Id: Copy + Ord> System<Id> {
     ) -> Result<u16, Box<Refusal>> {
         self.refuse_both_back_ends(false)?;
         cpu.map_or(Ok(()), |cpu| self.has_cpu(cpu))?;
-        self.can_be_hard(reservation, enforcement)?;
+        let hold = self.tables.rules().limits.hold(reservation, enforcement);
+        hold.map_err(|coarse| no_timetable(Resource::Bandwidth, None, coarse.to_string()))?;
         let candidates: Vec<u16> = cpu.map_or_else(|| self.numbers.clone(), |cpu| Vec::from([cpu]));
         let idle = |cpu: &u16| self.followed.get(cpu).is_none_or(|followed| followed.is_empty());
         let candidates: Vec<u16> = candidates.into_iter().filter(idle).collect();
@@ -106,11 +107,12 @@ impl<Id: Copy + Ord> System<Id> {
             return Err(no_timetable(Resource::Cpu, None, why));
         }
         let mut tables = self.tables.clone();
-        let cpu =
-            tables.add(id, reservation, &candidates).map_err(|NotPlaced { cpu, refusal }| {
+        let cpu = tables.add(id, reservation, &candidates, steps).map_err(
+            |NotPlaced { cpu, refusal }| {
                 let why = format!("it has no place in the timetable of CPU {cpu}: {}", refusal.why);
                 no_timetable(refusal.resource, refusal.shortfall, why)
-            })?;
+            },
+        )?;
         let switch = self.host.context_switch;
         let [old, new] = [&self.tables, &tables].map(|tables| loads_on(tables, cpu, switch));
         let at = self.position_of(cpu);
@@ -188,29 +190,6 @@ impl<Id: Copy + Ord> System<Id> {
              timetable, on whichever CPU; write backend = \"kernel\" for all commands, or for none"
         );
         Err(no_timetable(Resource::Cpu, None, why))
-    }
-
-    /// Refuses a hard reservation that cannot be enforced hard.
-    fn can_be_hard(
-        &self,
-        reservation: Reservation,
-        enforcement: Enforcement,
-    ) -> Result<(), Box<Refusal>> {
-        let least = self.tables.rules().limits.least_hard_budget();
-        if enforcement == Enforcement::Soft || reservation.budget() >= least {
-            return Ok(());
-        }
-        let instead = if least.at_full_speed() <= reservation.period() {
-            format!("a budget of at least {least} can be")
-        } else {
-            format!("a budget of at least {least}, in a longer period, can be")
-        };
-        let why = format!(
-            "it cannot be held hard to {reservation}: each slot is up to {} longer than the budget, and a tenth of the \
-             budget is the most; {instead}, or ask for a soft one",
-            self.host.slot_allowance
-        );
-        Err(no_timetable(Resource::Bandwidth, None, why))
     }
 }
 

@@ -145,7 +145,7 @@ impl<Id: Copy + Ord> System<Id> {
         let at = self.position_of(cpu);
         let beneath = at.is_some_and(|at| self.cpus[at].has_tasks()) || self.carries_on(cpu);
         let mut followed = self.followed_mut(cpu).clone();
-        let way = followed.way(id, reservation, earliest, standing, !beneath);
+        let way = followed.way(id, reservation, earliest, standing, !beneath, steps);
         let handover = way.map_err(No::Table)?;
         let slots = |followed: &Followed<Id>| -> Vec<Slots> {
             let all = slots_of_followed(cpu, followed, self.host.context_switch);

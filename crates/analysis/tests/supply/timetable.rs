@@ -1,5 +1,6 @@
 //! Timetables: X in every window [T, T + Y), by brute force over all T.
 
+use punctual_analysis::Steps;
 use punctual_analysis::ratio::Ratio;
 use punctual_analysis::supply::{Built, Limits, TimetableRefusal, build, counter_offer};
 use punctual_model::{Duration, Reservation, Service};
@@ -105,7 +106,7 @@ fn every_window_of_random_mixes_tick_by_tick() {
         let total = rng.random_range(0.2..1.0);
         let reservations = draw(&mut rng, 5, total, &|rng| rng.random_range(2..120));
         let switch = rng.random_range(0..2);
-        if let Ok(built) = build(&reservations, limits(switch, 256)) {
+        if let Ok(built) = build(&reservations, limits(switch, 256), &mut Steps::default()) {
             check(&reservations, &built, switch, true);
             built_count += 1;
             split += usize::from(built.shares.iter().any(|share| share.pieces > 1));
@@ -123,7 +124,7 @@ fn every_window_of_random_mixes_at_full_resolution() {
         let reservations =
             draw(&mut rng, 8, total, &|rng| rng.random_range(1_000_000..200_000_000));
         let switch = rng.random_range(0..5_000);
-        if let Ok(built) = build(&reservations, limits(switch, 1024)) {
+        if let Ok(built) = build(&reservations, limits(switch, 1024), &mut Steps::default()) {
             check(&reservations, &built, switch, false);
             assert!(built.table.slots().len() <= 1024);
             built_count += 1;
@@ -136,11 +137,17 @@ fn every_window_of_random_mixes_at_full_resolution() {
 #[test]
 fn powers_of_two_cost_nothing() {
     let reservations = [ns(2, 8), ns(4, 16), ns(8, 32), ns(4, 16)];
-    let built = build(&reservations, Limits::default()).expect("exactly one CPU");
+    let built =
+        build(&reservations, Limits::default(), &mut Steps::default()).expect("exactly one CPU");
     check(&reservations, &built, 0, true);
     assert!(built.shares.iter().all(|share| share.above <= Ratio::above(1, 1 << 50)));
     let whole = [ns(7, 7)];
-    check(&whole, &build(&whole, Limits::default()).expect("a whole CPU"), 0, true);
+    check(
+        &whole,
+        &build(&whole, Limits::default(), &mut Steps::default()).expect("a whole CPU"),
+        0,
+        true,
+    );
 }
 
 /// The reservations of the study together on one CPU; their periods are not powers of two.
@@ -149,8 +156,12 @@ fn the_modem_beside_a_softphone_and_video() {
     let text = ["2ms/13ms", "1ms/7ms", "5ms/20ms", "8ms/33ms"];
     let reservations = text.map(|text| text.parse::<Reservation>().expect("valid"));
     let switch = Service::from_micros(5);
-    let built =
-        build(&reservations, Limits { context_switch: switch, most_slots: 64 }).expect("79 %");
+    let built = build(
+        &reservations,
+        Limits { context_switch: switch, most_slots: 64 },
+        &mut Steps::default(),
+    )
+    .expect("79 %");
     check(&reservations, &built, switch.as_nanos(), false);
     // Together 78.9 %; to keep them in every window and to switch costs under 5 % more.
     let taken = built.shares.iter().fold(Ratio::ZERO, |sum, share| sum.plus(share.bandwidth));
@@ -165,7 +176,7 @@ fn everything_up_to_sixteen_seventeenths_fits() {
         let reservations = draw(&mut rng, 20, 16.0 / 17.0 - 0.000_1, &|rng| {
             rng.random_range(10_000_000..999_000_000)
         });
-        let built = build(&reservations, Limits::default());
+        let built = build(&reservations, Limits::default(), &mut Steps::default());
         assert!(built.is_ok(), "{reservations:?}: {built:?}");
     }
 }
@@ -174,14 +185,15 @@ fn everything_up_to_sixteen_seventeenths_fits() {
 fn a_refusal_has_its_numbers_and_a_counter_offer_that_fits() {
     let overload = [ns(3, 5), ns(3, 7)];
     assert_eq!(
-        build(&overload, Limits::default()).expect_err("1.03").to_string(),
+        build(&overload, Limits::default(), &mut Steps::default()).expect_err("1.03").to_string(),
         "the shares are 102.8572 % in total, more than one CPU, so no timetable exists"
     );
     let (at, offer) = counter_offer(&overload, Limits::default()).expect("two of seven");
     assert_eq!((at, offer), (1, ns(2, 7)));
     let whole: Vec<Reservation> =
         ["1ms/2ms", "1ms/3ms", "1ms/7ms"].map(|text| text.parse().expect("valid")).into();
-    let refusal = build(&whole, limits(10_000, 256)).expect_err("97.6 % and switches");
+    let refusal =
+        build(&whole, limits(10_000, 256), &mut Steps::default()).expect_err("97.6 % and switches");
     assert!(
         matches!(refusal, TimetableRefusal::TooDear { needed, .. } if needed > Ratio::ONE),
         "{refusal}"
@@ -190,12 +202,12 @@ fn a_refusal_has_its_numbers_and_a_counter_offer_that_fits() {
     assert_eq!(at, 2);
     let mut offered = whole.clone();
     offered[at] = offer;
-    let built = build(&offered, limits(10_000, 256)).expect("as offered");
+    let built = build(&offered, limits(10_000, 256), &mut Steps::default()).expect("as offered");
     check(&offered, &built, 10_000, false);
-    assert_eq!(build(&[], Limits::default()), Err(TimetableRefusal::Empty));
+    assert_eq!(build(&[], Limits::default(), &mut Steps::default()), Err(TimetableRefusal::Empty));
     let many = vec![ns(1, 1_000); 20];
     assert_eq!(
-        build(&many, limits(0, 19)),
+        build(&many, limits(0, 19), &mut Steps::default()),
         Err(TimetableRefusal::TooManySlots { reservations: 20, most_slots: 19 })
     );
     assert_eq!(counter_offer(&many[..5], Limits::default()), None);
@@ -215,7 +227,7 @@ fn extremes_are_answered() {
         (0..500).map(|at| ns(1_000, 1_000_000 + at)).collect(),
     ] {
         for switch in [0, 1, 1_000, u64::MAX / 2] {
-            if let Ok(built) = build(&reservations, limits(switch, 1024)) {
+            if let Ok(built) = build(&reservations, limits(switch, 1024), &mut Steps::default()) {
                 assert!(built.table.slots().len() <= 1024);
                 if reservations.iter().all(|one| one.period().as_nanos() <= day) {
                     check(&reservations, &built, switch, false);
@@ -262,7 +274,8 @@ fn acceptance_and_cost() {
                     reservations = draw(&mut rng, 9, f64::from(total) / 100.0, &periods);
                 }
                 rounded += u32::from(by_powers_of_two(&reservations, switch) <= 1.0);
-                if let Ok(built) = build(&reservations, limits(switch, 1024)) {
+                if let Ok(built) = build(&reservations, limits(switch, 1024), &mut Steps::default())
+                {
                     let cost =
                         built.shares.iter().fold(Ratio::ZERO, |sum, one| sum.plus(one.above));
                     accepted += 1;
@@ -284,4 +297,27 @@ fn acceptance_and_cost() {
             );
         }
     }
+}
+
+/// Periods without a common factor, over a range of 2,000 to 1, and more slots than there may be:
+/// each of the six thousand bases is tried with each of the longest periods.
+fn hostile() -> Vec<Reservation> {
+    let one = |at: u64| {
+        let period = Duration::from_nanos(1_000_003 + at * at * at * 7_919);
+        Reservation::new(Service::from_nanos(period.as_nanos() / 70), period).expect("valid")
+    };
+    (0..64).map(one).collect()
+}
+
+#[test]
+fn a_timetable_is_sought_within_the_steps_or_not_found() {
+    let hostile = hostile();
+    for limit in [0, 1_000, 1_000_000] {
+        let steps = &mut Steps::new(limit);
+        let refused = build(&hostile, limits(10_000, 1024), steps).expect_err("so few steps");
+        assert_eq!(refused, TimetableRefusal::Undecided { reservations: 64 });
+        assert!(steps.take(1).is_err(), "all are used");
+    }
+    let decided = build(&hostile, limits(10_000, 1024), &mut Steps::default());
+    assert!(!matches!(decided, Err(TimetableRefusal::Undecided { .. })), "{decided:?}");
 }

@@ -1,8 +1,8 @@
 //! The reservations of each CPU as a timetable, with what it costs, for `--explain`.
 
 use comfy_table::Table;
-use punctual_analysis::Grant;
 use punctual_analysis::supply::{Limits, Share, build};
+use punctual_analysis::{Grant, Steps};
 use punctual_model::{Duration, HostProfile, Reservation};
 use serde::Serialize;
 
@@ -34,13 +34,13 @@ pub(super) fn rows(grant: &Grant, host: &HostProfile) -> Vec<Row> {
     let mut cpus: Vec<u16> = grant.reservations.iter().map(|granted| granted.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
-    let limits = Limits { context_switch: host.context_switch, ..Limits::default() };
+    let limits = Limits::of(host);
     for cpu in cpus {
         let here: Vec<usize> =
             (0..rows.len()).filter(|&at| grant.reservations[at].cpu == cpu).collect();
         let reservations: Vec<Reservation> =
             here.iter().map(|&at| grant.reservations[at].reservation).collect();
-        let built = build(&reservations, limits);
+        let built = build(&reservations, limits, &mut Steps::default());
         for (position, at) in here.into_iter().enumerate() {
             rows[at] = Some(Row {
                 reservation: grant.reservations[at].name.clone(),

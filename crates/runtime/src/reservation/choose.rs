@@ -2,14 +2,14 @@
 //!
 //! Pure: the host's abilities come in as [`Facts`].
 
-use punctual_analysis::supply::Limits;
+use punctual_analysis::supply::{Limits, TooCoarse};
 use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::process;
 use punctual_linux::sched::{self, Class, KernelLimits};
 use punctual_linux::{clock, thread};
 pub use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Duration, Reservation, Service};
+use punctual_model::{Duration, Reservation};
 use thiserror::Error;
 
 use super::owner::DISPATCHER;
@@ -66,9 +66,8 @@ pub struct Facts {
     pub freezer: Result<(), String>,
     /// True if timers fire at any nanosecond.
     pub high_resolution: bool,
-    /// The time by which a slot of a timetable is longer than its budget
-    /// ([`Settings::context_switch`]).
-    pub allowance: Service,
+    /// The limits on a timetable ([`Settings::rules`]).
+    pub slots: Limits,
 }
 
 impl Facts {
@@ -94,7 +93,7 @@ impl Facts {
                 .map_err(|error| words(&error)),
             freezer,
             high_resolution: clock::resolution() < Duration::from_micros(100),
-            allowance: settings.context_switch,
+            slots: settings.rules().limits,
         }
     }
 }
@@ -116,20 +115,9 @@ pub enum Unsuitable {
          possible here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
     )]
     NoFreezer(String),
-    /// A hard reservation may not give a tenth more than its budget.
-    #[error(
-        "{reservation} cannot be held hard: each slot is up to {allowance} longer than the budget, for the \
-         dispatcher's wake-up, and a tenth of the budget is the most; a budget of at least {least} can be, \
-         or ask for a soft one; `punctual calibrate` measures what the wake-up takes here"
-    )]
-    TooCoarse {
-        /// The requested reservation.
-        reservation: Reservation,
-        /// The time by which each slot is longer.
-        allowance: Service,
-        /// The smallest budget that can be held.
-        least: Service,
-    },
+    /// A hard reservation may not get a tenth more than its budget.
+    #[error("{0}; `punctual calibrate` measures by how much slots are longer here")]
+    TooCoarse(#[from] TooCoarse),
     /// The members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
@@ -179,23 +167,8 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
             Enforcement::Soft => Unsuitable::NoGroup(why.clone()),
         });
     }
-    held_to_a_tenth(wish.reservation, wish.enforcement, facts.allowance)?;
+    facts.slots.hold(wish.reservation, wish.enforcement)?;
     Ok(Choice { backend: Backend::Timetable, because })
-}
-
-/// Refuses a hard reservation whose slots, longer than its budget by `allowance`, could give more
-/// than a tenth above it.
-pub(super) fn held_to_a_tenth(
-    reservation: Reservation,
-    enforcement: Enforcement,
-    allowance: Service,
-) -> Result<(), Unsuitable> {
-    let limits = Limits { context_switch: allowance, ..Limits::default() };
-    let least = limits.least_hard_budget();
-    if enforcement == Enforcement::Soft || reservation.budget() >= least {
-        return Ok(());
-    }
-    Err(Unsuitable::TooCoarse { reservation, allowance, least })
 }
 
 /// Returns the reason why SCHED_DEADLINE is unsuitable, if it is.
@@ -249,6 +222,8 @@ pub(super) fn kind_of(tid: thread::Tid) -> Option<(Kind, i32)> {
 
 #[cfg(test)]
 mod tests {
+    use punctual_model::Service;
+
     use super::*;
 
     fn facts() -> Facts {
@@ -258,7 +233,7 @@ mod tests {
             fifo: Ok(()),
             freezer: Ok(()),
             high_resolution: true,
-            allowance: Service::from_micros(100),
+            slots: Limits { context_switch: Service::from_micros(100), ..Limits::default() },
         }
     }
 

@@ -9,7 +9,7 @@ use punctual_linux::{clock, host, sched};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, Reservation, Service};
 
-use super::choose::{Backend, Choice, held_to_a_tenth};
+use super::choose::{Backend, Choice, Unsuitable};
 use super::error::Refused;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, Owner};
@@ -180,7 +180,7 @@ impl Held {
         let name = self.name.ok_or(Refused::Gone)?;
         let mut lane = locked(&self.lane);
         if let Hold::Group { enforcement, .. } = self.owner.hold() {
-            held_to_a_tenth(reservation, *enforcement, lane.allowance())?;
+            lane.slots().hold(reservation, *enforcement).map_err(Unsuitable::from)?;
         }
         self.since = lane.change(name, reservation)?;
         self.reservation = Some(reservation);

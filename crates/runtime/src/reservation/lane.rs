@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use punctual_analysis::supply::{Handover, TimeConstraint};
+use punctual_analysis::supply::{Handover, Limits, TimeConstraint};
 use punctual_analysis::{Joining, Refusal, Request, Steps, System};
 use punctual_linux::clock;
 use punctual_linux::event_count::EventCount;
@@ -45,7 +45,7 @@ struct Standing {
 /// One CPU.
 pub(super) struct Lane {
     cpu: usize,
-    allowance: Service,
+    slots: Limits,
     /// The CPU's number in `analysis`.
     number: u16,
     /// The admitted reservations, by the names that their owners have in the slots.
@@ -97,7 +97,7 @@ impl Lane {
         ready.recv().unwrap_or(Err(StartError::Ended { cpu }))?;
         Ok(Self {
             cpu,
-            allowance: context_switch,
+            slots: settings.rules().limits,
             number,
             system: System::of_timetable(number, settings.rules()),
             next_name: 0,
@@ -117,9 +117,9 @@ impl Lane {
         self.cpu
     }
 
-    /// Returns how much longer than its budget a slot is.
-    pub(super) fn allowance(&self) -> Service {
-        self.allowance
+    /// Returns the limits on the slots of its timetable.
+    pub(super) fn slots(&self) -> Limits {
+        self.slots
     }
 
     /// Returns the newest table and from when on it is followed; `None` while nothing is reserved.

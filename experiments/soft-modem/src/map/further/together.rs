@@ -1,5 +1,6 @@
 //! Clients beside each other, on one CPU and on two.
 
+use punctual_analysis::Steps;
 use punctual_analysis::supply::timetable::{Built, Limits, build};
 use punctual_model::{Duration, Instant, Reservation, Service};
 use punctual_policy::timetable;
@@ -83,14 +84,18 @@ fn place(clients: &[Client], cpus: usize) -> Result<Placed, String> {
         let mut refusal = String::new();
         let fits = lists.iter().position(|list| {
             let with: Vec<Reservation> = list.iter().copied().chain([reservation]).collect();
-            build(&with, Limits::default()).map_err(|why| refusal = why.to_string()).is_ok()
+            build(&with, Limits::default(), &mut Steps::default())
+                .map_err(|why| refusal = why.to_string())
+                .is_ok()
         });
         let cpu = fits.ok_or(refusal)?;
         places.push((cpu, lists[cpu].len() as u32));
         lists[cpu].push(reservation);
     }
     let built = lists.iter().filter(|list| !list.is_empty());
-    let built = built.map(|list| build(list, Limits::default()).map_err(|why| why.to_string()));
+    let built = built.map(|list| {
+        build(list, Limits::default(), &mut Steps::default()).map_err(|why| why.to_string())
+    });
     Ok(Placed { tables: built.collect::<Result<_, _>>()?, places })
 }
 
