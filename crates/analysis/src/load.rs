@@ -42,6 +42,11 @@ impl TaskLoad {
         }
     }
 
+    /// Returns the most work of a job.
+    pub(crate) fn most(&self) -> u64 {
+        self.work.max(self.high)
+    }
+
     /// Returns the most jobs that can become known in a half-open window of `window` nanoseconds:
     /// `⌈(window + jitter) / period⌉`, and none in an empty window. Returns `None` beyond 64 bits.
     pub fn arrivals_in(&self, window: u64) -> Option<u64> {

@@ -68,6 +68,7 @@ use alloc::vec::Vec;
 use punctual_model::channel::{Channel, LinearBounded};
 use punctual_model::{Duration, Instant, Reservation, Service};
 
+use super::cpu::Cpu;
 use super::{CarrierLoad, Entry, Executed, System};
 use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, interference_of};
@@ -134,10 +135,10 @@ impl<Id: Copy + Ord> System<Id> {
         let mut at = 0;
         while let Some(leaving) = self.leaving.get(at) {
             let not_before = match leaving.not_before {
-                early if early <= now => self.free_at(leaving),
-                // Without an end now, and perhaps with one once others have left.
-                Instant::MAX => self.free_at(leaving),
-                later => later,
+                // Without an end at the last look, and perhaps with one once others have left.
+                later if later > now && later < Instant::MAX => later,
+                _ if self.is_surely_free(leaving, now) => now,
+                _ => self.free_at(leaving),
             };
             if not_before <= now {
                 let leaving = self.leaving.remove(at);
@@ -265,7 +266,13 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     fn push(&mut self, number: u32, at: Instant, what: Counted<Id>) {
-        self.leaving.push(Leaving { number, at, not_before: at, what });
+        let pending = match &what {
+            Counted::Tasks { cpu, .. } => self.cpus[*cpu].pending(),
+            Counted::Reservation(reservation) => reservation.period().as_nanos(),
+            Counted::Channel(_) | Counted::Excess { .. } => 0,
+        };
+        let not_before = at.saturating_add(Duration::from_nanos(pending));
+        self.leaving.push(Leaving { number, at, not_before, what });
     }
 
     /// Frees capacity that can have no more effect.
@@ -302,6 +309,27 @@ impl<Id: Copy + Ord> System<Id> {
     fn is_executor_on(&self, id: Id, cpu: usize) -> bool {
         let executed = self.entries.get(&id).map(|entry| &entry.executed);
         matches!(executed, Some(Executed::Executor { cpu: other, .. }) if *other == cpu)
+    }
+
+    /// Returns whether even a rough bound on the busy periods has passed by `now`. Tasks alone need
+    /// this: it saves a look at each of them.
+    fn is_surely_free(&self, leaving: &Leaving<Id>, now: Instant) -> bool {
+        let idle_within = |cpu: &Cpu<Id>| cpu.idle_within(self.host.wake_up.as_nanos());
+        let any = || {
+            self.cpus
+                .iter()
+                .filter(|cpu| cpu.has_tasks())
+                .try_fold(0, |most, cpu| Some(idle_within(cpu)?.max(most)))
+        };
+        let within = match &leaving.what {
+            Counted::Tasks { cpu, .. } => idle_within(&self.cpus[*cpu]),
+            Counted::Reservation(one) if self.carried.is_none() => {
+                any().map(|busy| busy.max(one.period().as_nanos()))
+            }
+            _ => None,
+        };
+        let passed = |time| leaving.at.saturating_add(Duration::from_nanos(time)) <= now;
+        within.is_some_and(passed)
     }
 
     fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
@@ -403,7 +431,7 @@ impl<Id: Copy + Ord> System<Id> {
         let mut count = |tasks: &[TaskLoad], still: &[TaskLoad]| {
             for task in tasks {
                 let jobs = task.deadline.div_ceil(task.period);
-                pending = pending.checked_add(jobs.checked_mul(most(task))?)?;
+                pending = pending.checked_add(jobs.checked_mul(task.most())?)?;
             }
             stays.extend_from_slice(still);
             Some(())
@@ -449,18 +477,13 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// Returns the most work of a job of `task`.
-fn most(task: &TaskLoad) -> u64 {
-    task.work.max(task.high)
-}
-
 /// Returns some `w ≥ at_once + Σ ⌈(w + J)/T⌉·C + Σ I_r(w)`: the least one if the search finds it
 /// soon, or else at most about twice as much.
 fn end(at_once: u64, tasks: &[TaskLoad], above: &[ReservedLoad]) -> Option<u64> {
     let mut length = at_once;
     for round in 0.. {
         let of_tasks = tasks.iter().try_fold(at_once, |sum, task| {
-            sum.checked_add(task.arrivals_in(length)?.checked_mul(most(task))?)
+            sum.checked_add(task.arrivals_in(length)?.checked_mul(task.most())?)
         })?;
         let next = of_tasks.checked_add(interference_of(above, length)?)?;
         if next <= length {
