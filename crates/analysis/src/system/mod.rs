@@ -318,8 +318,8 @@ impl<Id: Copy + Ord> System<Id> {
     /// remaining room stays in one piece. A request that is not decided within `steps` is refused.
     ///
     /// # Errors
-    /// Returns the refusal of the first test that failed; if several CPUs were tried, that of the
-    /// fullest.
+    /// Returns the refusal of the first test that failed; if several CPUs were tried, that of the CPU
+    /// with the least shortfall.
     pub fn admit(
         &mut self,
         id: Id,
@@ -588,16 +588,40 @@ impl<Id: Copy + Ord> System<Id> {
     ) -> Result<usize, Box<Refusal>> {
         let mut order: Vec<usize> = (0..self.cpus.len()).collect();
         order.sort_by_key(|&cpu| Reverse(self.cpus[cpu].share_ppm()));
-        let mut first = None;
+        let mut refusals = Vec::with_capacity(order.len());
         for cpu in order {
             match self.place_on(cpu, id, tasks, loads, share_ppm, steps) {
                 Ok(()) => return Ok(cpu),
-                Err(refusal) => _ = first.get_or_insert(refusal),
+                Err(refusal) => refusals.push((cpu, refusal)),
             }
         }
-        Err(first.unwrap_or_else(|| {
-            Box::new(Refusal::new("cpus", Resource::Cpus, "the host promises no CPU".into()))
-        }))
+        Err(self.on_no_cpu(tasks, refusals))
+    }
+
+    /// Refuses tasks that fit on no CPU, with the numbers of the CPU with the least shortfall.
+    fn on_no_cpu(&self, tasks: &[Task], refusals: Vec<(usize, Box<Refusal>)>) -> Box<Refusal> {
+        let short = |refusal: &Refusal| match refusal.shortfall {
+            Some(Shortfall::Time(time)) => (0, time.as_nanos()),
+            Some(Shortfall::Share(ppm)) => (1, ppm),
+            _ => (2, 0),
+        };
+        // Of equal ones the fullest.
+        let nearest = refusals.into_iter().min_by_key(|(_, refusal)| short(refusal));
+        let Some((cpu, refusal)) = nearest else {
+            let why = "the host promises no CPU".into();
+            return Box::new(Refusal::new("cpus", Resource::Cpus, why));
+        };
+        let cpus = self.cpus.len();
+        if cpus == 1 {
+            return refusal;
+        }
+        let what = match tasks {
+            [task] => format!("task \"{}\" fits", task.name()),
+            _ => format!("{} tasks of one executor fit", tasks.len()),
+        };
+        let why = &refusal.why;
+        let why = format!("{what} on none of the {cpus} CPUs; nearest on CPU {cpu}, where {why}");
+        Box::new(Refusal { why, ..*refusal })
     }
 
     fn place_on(
@@ -612,7 +636,7 @@ impl<Id: Copy + Ord> System<Id> {
         let (has, most) = (self.cpus[cpu].share_ppm(), self.host.reservable_ppm);
         within(has + share_ppm, most, || {
             let (wanted, has, most) = (percent(share_ppm), percent(has), percent(most));
-            format!("{wanted} beside {has} is more than the {most} of one CPU, on every CPU")
+            format!("{wanted} beside {has} is more than the {most} of one CPU")
         })?;
         self.cpus[cpu]
             .admit(id, loads, share_ppm, steps)

@@ -330,3 +330,33 @@ fn a_system_admits_the_channels_that_one_examination_of_all_of_them_admits() {
         "{admitted} {by_test:?}"
     );
 }
+
+/// A host names the nearest CPU with its numbers, as `admit` does for a whole contract.
+#[test]
+fn tasks_that_fit_on_no_cpu_are_refused_in_the_words_of_admit() {
+    let task = |name: &str, wcet, period, deadline| {
+        let spec =
+            TaskSpec::periodic(name, Duration::from_millis(period), Service::from_millis(wcet));
+        let relative_deadline = Duration::from_millis(deadline);
+        Task::new(TaskSpec { relative_deadline, ..spec }).expect("valid")
+    };
+    let tasks = [task("a", 7, 10, 10), task("b", 6, 10, 10), task("c", 3, 20, 8)];
+    let host = HostProfile::ideal(2);
+    let whole = admit(&Contract::of_tasks(Policy::Rm, 2, tasks.to_vec()), &host);
+    let whole = whole.expect_err("a CPU has 9 ms of work within 8 ms");
+    let mut system = System::new(host, UpcallOrder::LevelOrder);
+    let mut admit = |at: usize| {
+        let request = Request::Executor(&tasks[at..=at]);
+        system.admit(at, request, &mut Steps::default())
+    };
+    assert_eq!([0, 1].map(|at| admit(at).is_ok()), [true; 2]);
+    let refusal = admit(2).expect_err("likewise");
+    let nearest = "; nearest on CPU 1, where task \"c\" ";
+    for why in [&whole.why, &refusal.why] {
+        assert!(why.starts_with("task \"c\" fits on none of the 2 CPUs"), "{why}");
+        assert!(why.contains(nearest), "{why}");
+    }
+    let [one, other] = [&whole.why, &refusal.why].map(|why| why.split(nearest).nth(1));
+    assert_eq!(one, other);
+    assert_eq!((refusal.test, refusal.shortfall), ("response-time", whole.shortfall));
+}
