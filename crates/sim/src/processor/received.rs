@@ -441,7 +441,7 @@ mod tests {
                 let mut come = at(0);
                 let all: Vec<Incoming> = core::iter::from_fn(|| {
                     let pause = if rng.random_ratio(1, 20) { 500 } else { density };
-                    come = come + MICRO * rng.random_range(0..pause);
+                    come += MICRO * rng.random_range(0..pause);
                     let datagrams = rng.random_range(1..2 * terms.datagrams + 1);
                     (come < until).then_some(Incoming { at: come, datagrams })
                 })
