@@ -63,14 +63,13 @@ pub(crate) fn main(args: &Args) -> Outcome {
             timetable: timetable::rows(grant, &host),
         }),
     });
-    let page = if args.json {
-        json::page(&contract, &answer, explanation.as_ref(), &stamp, &notes)
+    if args.json {
+        output::json(&json::page(&contract, &answer, explanation.as_ref(), &stamp, &notes))?;
     } else {
         let hint = answer.as_ref().err().and_then(|refusal| hint(args, &contract, refusal));
-        text::page(&contract, &answer, explanation.as_ref(), &stamp, args.all)
-            + &hint.unwrap_or_default()
-    };
-    output::print(&page)?;
+        let page = text::page(&contract, &answer, explanation.as_ref(), &stamp, args.all);
+        output::print(&(page + &hint.unwrap_or_default()))?;
+    }
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 

@@ -128,25 +128,22 @@ pub(crate) fn main(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let calibration = measured?;
     let path = file.map(|file| file.write(&calibration)).transpose()?;
-    output::print(&match path {
-        None => calibration.to_string(),
-        Some(path) if args.json => json(&calibration, &path),
-        Some(path) => text::page(&calibration, &path),
-    })?;
+    match path {
+        None => output::print(&calibration.to_string())?,
+        Some(path) if args.json => output::json(&json(&calibration, &path))?,
+        Some(path) => output::print(&text::page(&calibration, &path))?,
+    }
     Ok(Exit::Kept)
 }
 
-/// Returns one JSON object and a line end.
-fn json(calibration: &Calibration, path: &Path) -> String {
+fn json(calibration: &Calibration, path: &Path) -> impl Serialize {
     #[derive(Serialize)]
     struct Page<'a> {
         path: String,
         #[serde(flatten)]
         calibration: &'a Calibration,
     }
-    let page = Page { path: path.display().to_string(), calibration };
-    // Cannot fail: all map keys are text, and nothing is written to a device.
-    serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
+    Page { path: path.display().to_string(), calibration }
 }
 
 /// Returns a progress bar with the remaining time on a terminal; elsewhere a hidden one.

@@ -39,9 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Outcome {
     let diagnosis = doctor::diagnose(args.interface.as_deref());
     if args.json {
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        let text = serde_json::to_string_pretty(&diagnosis).unwrap_or_default();
-        output::print(&format!("{text}\n"))?;
+        output::json(&diagnosis)?;
     } else {
         let text = table::render(&diagnosis.checks);
         let network = table::render(&diagnosis.network);

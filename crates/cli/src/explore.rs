@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use punctual::explore::{self, Exploration, Options, Section};
 use punctual_model::Duration;
+use serde_json::Value;
 
 use crate::exit::{Exit, Outcome};
 use crate::host_profile::ProfileArgs;
@@ -121,11 +122,15 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let mut files: Vec<(String, Vec<u8>)> =
         sheets.map(|sheet| (sheet.file(), sheet.to_csv())).collect();
     let notes = exploration.notes;
-    let answer = if args.json { json } else { text };
-    let answer = answer(args, &name, &stamp, &notes, &sections);
+    // Made before the page takes the sections.
+    let json = args.json.then(|| json(args, &name, &stamp, &notes, &sections));
+    let text = text(args, &stamp, &notes, &sections);
     files.push((PAGE.into(), page::page(&name, &stamp, notes, sections).into_bytes()));
     folder.write(&files)?;
-    output::print(&answer)?;
+    match json {
+        Some(json) => output::json(&json)?,
+        None => output::print(&text)?,
+    }
     Ok(Exit::Kept)
 }
 
@@ -137,7 +142,7 @@ fn name_of(contract: &Path) -> String {
     }
 }
 
-fn text(args: &Args, _: &str, stamp: &Stamp, notes: &[String], sections: &[Section]) -> String {
+fn text(args: &Args, stamp: &Stamp, notes: &[String], sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {
         // Writing to a string cannot fail.
@@ -151,13 +156,13 @@ fn text(args: &Args, _: &str, stamp: &Stamp, notes: &[String], sections: &[Secti
     text
 }
 
-fn json(args: &Args, name: &str, stamp: &Stamp, notes: &[String], sections: &[Section]) -> String {
-    let summaries: serde_json::Map<String, serde_json::Value> = sections
+fn json(args: &Args, name: &str, stamp: &Stamp, notes: &[String], sections: &[Section]) -> Value {
+    let summaries: serde_json::Map<String, Value> = sections
         .iter()
         .map(|section| (section.summary.name.to_owned(), section.summary.to_json()))
         .collect();
     let files: Vec<String> = sections.iter().flat_map(Section::sheets).map(|s| s.file()).collect();
-    let answer = serde_json::json!({
+    serde_json::json!({
         "contract": name,
         "folder": args.out.to_string_lossy(),
         "page": PAGE,
@@ -165,7 +170,5 @@ fn json(args: &Args, name: &str, stamp: &Stamp, notes: &[String], sections: &[Se
         "host_profile": stamp,
         "notes": notes,
         "summaries": summaries,
-    });
-    // Cannot fail: every key is text.
-    serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"
+    })
 }

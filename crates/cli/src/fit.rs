@@ -100,7 +100,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let target = target(args.pid, &args.command)?;
     let fit = fit::fit(&target, &options, &host)?;
     if args.json {
-        output::print(&json::of(&fit))?;
+        output::json(&json::of(&fit))?;
     } else if args.toml {
         anstream::eprint!("{}", text::of(&fit, args.quantile));
         output::print(&fit.contract(&target))?;

@@ -93,8 +93,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     })?;
     if args.json {
         let done = Done { cpu, times, burnt_ns: burnt.as_nanos() };
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        output::print(&(serde_json::to_string(&done).unwrap_or_default() + "\n"))?;
+        output::print(&(output::json_line(&done)? + "\n"))?;
     } else {
         let mean = Duration::from_nanos(burnt.as_nanos() / times.max(1));
         output::print(&format!("CPU {cpu}: {trouble} took {burnt}, {times} times {mean}\n"))?;

@@ -70,9 +70,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         output::print(&report.to_html(&name))?;
     }
     if args.json {
-        // Cannot fail: every key is text.
-        let text = serde_json::to_string_pretty(&report.to_json(&name)).unwrap_or_default();
-        output::print(&(text + "\n"))?;
+        output::json(&report.to_json(&name))?;
     }
     Ok(if report.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
 }

@@ -227,7 +227,9 @@ fn one(args: &Args, program: Program) -> Outcome {
     };
     let Some(ran) = ended.commands.first() else { return Ok(Exit::Kept) };
     match args.manner() {
-        Manner::Json => say(&line(&One { ran, awake_cpus: &ended.awake_cpus })),
+        Manner::Json => {
+            say(&output::json_line(&One { ran, awake_cpus: &ended.awake_cpus })?);
+        }
         Manner::Text => say(&format!("punctual: {}", text::sentence(&name, &ran.used))),
         Manner::Quiet => say_broken(ran),
     }
@@ -256,27 +258,32 @@ fn contract(args: &Args, file: &Path) -> Outcome {
             Ok(plan) => plan,
             Err(error) => return not_run(error),
         };
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        let json = || serde_json::to_string_pretty(&plan).unwrap_or_default();
-        let page = if args.json { json() } else { text::plan(&plan) };
-        output::print(&(page + "\n"))?;
+        if args.json {
+            output::json(&plan)?;
+        } else {
+            output::print(&(text::plan(&plan) + "\n"))?;
+        }
         return Ok(Exit::Kept);
     }
     let ended = match prepared.run(args.trace.of_live_run(&declared)?, tell) {
         Ok(ended) => ended,
         Err(error) => return not_run(error),
     };
-    report(args, &ended);
+    report(args, &ended)?;
     Ok(Exit::OfProgram(ended.code()))
 }
 
-fn report(args: &Args, ended: &Ended) {
+fn report(args: &Args, ended: &Ended) -> Result<(), Failure> {
     match args.manner() {
-        Manner::Json => return say(&line(ended)),
+        Manner::Json => {
+            say(&output::json_line(ended)?);
+            return Ok(());
+        }
         Manner::Text => say(&text::table(ended)),
         Manner::Quiet => {}
     }
     ended.commands.iter().for_each(say_broken);
+    Ok(())
 }
 
 /// Reports a broken promise, if there is one.
@@ -317,11 +324,6 @@ fn not_run(error: Error) -> Outcome {
     say(&format!("punctual: {error}"));
     let is_not_found = matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
     Ok(Exit::OfProgram(if is_not_found { NOT_FOUND } else { NOT_EXECUTABLE }))
-}
-
-fn line(value: &impl Serialize) -> String {
-    // Cannot fail: all map keys are text, and nothing is written to a device.
-    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// Prints a line on standard error. Errors are ignored, since only the programs' results count.

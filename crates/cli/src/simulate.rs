@@ -27,13 +27,6 @@ struct Page<'a, T> {
     notes: &'a [String],
 }
 
-impl<T: Serialize> Page<'_, T> {
-    fn to_json(&self) -> String {
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-}
-
 pub(crate) fn main(args: &Args) -> Outcome {
     let declared = contract_file::read(&args.contract)?;
     let chosen = args.profile.choose()?;
@@ -52,11 +45,11 @@ fn simulate(args: &Args, declared: &Declared, chosen: &Chosen) -> Outcome {
     let mut traces = Traces::of(args, text)?;
     let report = simulation.run(&mut traces)?;
     traces.finish(Instant::ZERO + args.length, simulation.host(), &report.host_profile)?;
-    output::print(&if args.json {
-        Page { result: &report, notes }.to_json()
+    if args.json {
+        output::json(&Page { result: &report, notes })?;
     } else {
-        text::page(&report, hint(args, contract, &report).as_deref())
-    })?;
+        output::print(&text::page(&report, hint(args, contract, &report).as_deref()))?;
+    }
     Ok(if report.broken() > 0 { Exit::Refused } else { Exit::Kept })
 }
 
@@ -65,11 +58,11 @@ fn witness(args: &Args, declared: &Declared, chosen: &Chosen) -> Outcome {
     let mut traces = Traces::of(args, text)?;
     let found = search(contract, chosen, &mut traces)?;
     traces.finish(Instant::ZERO, &found.host, &found.host_profile)?;
-    output::print(&if args.json {
-        Page { result: &found, notes }.to_json()
+    if args.json {
+        output::json(&Page { result: &found, notes })?;
     } else {
-        text::witness(&found, contract)
-    })?;
+        output::print(&text::witness(&found, contract))?;
+    }
     Ok(if found.witness.is_some() { Exit::Refused } else { Exit::Kept })
 }
 

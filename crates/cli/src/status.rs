@@ -43,9 +43,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         .and_then(|mut broker| Ok((broker.status()?, broker.channels()?)))
         .map_err(Failure::cannot_here)?;
     if args.json {
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        let text = serde_json::to_string_pretty(&All { status, channels }).unwrap_or_default();
-        output::print(&format!("{text}\n"))?;
+        output::json(&All { status, channels })?;
     } else {
         output::print(&text(&status))?;
         output::print(&channels::text(&channels))?;

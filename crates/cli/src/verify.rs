@@ -90,11 +90,10 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if let Some(junit) = junit {
         junit.write(&report)?;
     }
-    output::print(&if args.json {
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
+    if args.json {
+        output::json(&report)?;
     } else {
-        text::of(&report)
-    })?;
+        output::print(&text::of(&report))?;
+    }
     Ok(if report.is_broken() { Exit::Refused } else { Exit::Kept })
 }

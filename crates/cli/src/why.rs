@@ -97,7 +97,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let mut report = text::Report::new(args.worst, clock::now());
     let mut ended = why::watch(&target, options, |session, seen, late| {
         if args.json {
-            output::print(&json::late(session, late))?;
+            output::print(&json::late(session, late)?)?;
         }
         recorded.more(seen, late)?;
         report.more(late);
@@ -106,7 +106,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
     recorded.end()?;
     if args.json {
-        output::print(&json::end(&ended))?;
+        output::print(&json::end(&ended)?)?;
     } else {
         report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
@@ -127,7 +127,7 @@ pub(crate) fn target(pid: Option<u32>, command: &[OsString]) -> Result<Target, F
 
 fn of_a_trace(args: &Args, path: &Path) -> Outcome {
     let of = why::of_trace(path)?;
-    output::print(&if args.json { json::of_trace(&of) } else { text::of_trace(args.worst, &of) })?;
+    output::print(&if args.json { json::of_trace(&of)? } else { text::of_trace(args.worst, &of) })?;
     Ok(match exit(of.subjects.iter().map(|(_, judged)| judged.verdict)) {
         // The missing part may contain a promise or a job.
         Exit::Kept if !of.state.is_whole() => Exit::NotJudgeable,

@@ -49,12 +49,16 @@ wcet = "12ms"
 "#;
 
 fn admit(args: &[&str], contract: &[u8]) -> Output {
+    admit_to(Stdio::piped(), args, contract)
+}
+
+fn admit_to(out: Stdio, args: &[&str], contract: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .env("PUNCTUAL_HOST_PROFILE", "ideal")
         .arg("admit")
         .args(args)
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(out)
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
@@ -98,6 +102,16 @@ fn a_good_contract_is_admitted_with_its_numbers() {
         assert!(text.contains(wanted), "{wanted} in\n{text}");
     }
     assert!(!text.contains('\u{1b}'), "no colours into a pipe");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    for form in [&["-"][..], &["--json", "-"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = admit_to(writer.into(), form, GOOD.as_bytes());
+        assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()), "{form:?}");
+    }
 }
 
 #[test]

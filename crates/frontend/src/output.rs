@@ -22,6 +22,20 @@ pub fn print(page: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints `value` as indented JSON.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    print(&(encoded(serde_json::to_string_pretty(value))? + "\n"))
+}
+
+/// Returns `value` as JSON on one line, without a line end.
+pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
+    encoded(serde_json::to_string(value))
+}
+
+fn encoded(text: serde_json::Result<String>) -> Result<String, Failure> {
+    text.map_err(|error| Failure::cannot_here(format!("cannot write the answer as JSON: {error}")))
+}
+
 /// A JSON file that is being written. A file that exists at its path stays until the new one is
 /// complete.
 pub struct JsonFile {
@@ -122,4 +136,29 @@ pub fn file_beside(path: &Path) -> Result<NamedTempFile, Failure> {
     // With the permissions that the user's umask allows, as for any other new file.
     let rights = Permissions::from_mode(0o666);
     tempfile::Builder::new().permissions(rights).tempfile_in(folder).map_err(|error| refuse(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that JSON cannot express, since the keys of its objects must be text.
+    fn inexpressible() -> std::collections::BTreeMap<(u8, u8), u8> {
+        [((1, 2), 3)].into()
+    }
+
+    #[test]
+    fn a_value_that_is_not_expressible_in_json_is_a_failure() {
+        let refused = |outcome: Result<(), Failure>| match outcome {
+            Err(Failure::CannotHere(why)) => assert!(why.contains("as JSON: key must be"), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        refused(json(&inexpressible()));
+        refused(json_line(&inexpressible()).map(drop));
+    }
+
+    #[test]
+    fn a_line_of_json_contains_no_line_end() {
+        assert_eq!(json_line(&["a\nb"]).expect("text"), r#"["a\nb"]"#);
+    }
 }

@@ -125,16 +125,16 @@ struct Offer<'a> {
     to: u64,
 }
 
-/// Returns one JSON object and a line end.
-pub(super) fn page(
-    contract: &Contract,
-    answer: &Result<Grant, Box<Refusal>>,
-    explanation: Option<&Explanation>,
-    host_profile: &Stamp,
-    notes: &[String],
-) -> String {
+/// Returns the value to print.
+pub(super) fn page<'a>(
+    contract: &'a Contract,
+    answer: &'a Result<Grant, Box<Refusal>>,
+    explanation: Option<&'a Explanation>,
+    host_profile: &'a Stamp,
+    notes: &'a [String],
+) -> impl Serialize + 'a {
     let room = explanation.and_then(|more| more.room.as_ref());
-    let page = Page {
+    Page {
         admitted: answer.is_ok(),
         tasks: tasks(answer),
         tests: tests(answer).iter().map(test).collect(),
@@ -154,11 +154,7 @@ pub(super) fn page(
         timetable: room.map(|room| &room.timetable[..]),
         host_profile,
         notes,
-    };
-    // The page consists of strings and numbers, so JSON can express all of it.
-    let mut text = serde_json::to_string_pretty(&page).unwrap_or_default();
-    text.push('\n');
-    text
+    }
 }
 
 fn tasks(answer: &Result<Grant, Box<Refusal>>) -> Vec<Task<'_>> {

@@ -86,7 +86,7 @@ struct Cause {
     jobs: usize,
 }
 
-pub(super) fn of(answer: &Fit) -> String {
+pub(super) fn of(answer: &Fit) -> impl Serialize {
     let none = OneTrial { tried_ns: None, by: None, started_anew: None, why_not: None };
     let trial = match &answer.trial {
         Trial::None(why) => OneTrial { why_not: Some(why), ..none },
@@ -98,16 +98,14 @@ pub(super) fn of(answer: &Fit) -> String {
             ..none
         },
     };
-    let page = Page {
+    Page {
         watched_ns: answer.watched.as_nanos(),
         threads: answer.findings.iter().map(thread).collect(),
         objection: answer.objection.as_deref(),
         trial,
         records_lost: answer.records_lost,
         not_told: &answer.missing,
-    };
-    // Cannot fail: all map keys are text, and nothing is written to a device.
-    serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
+    }
 }
 
 fn thread(finding: &Finding) -> Thread<'_> {

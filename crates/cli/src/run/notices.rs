@@ -12,6 +12,7 @@ use punctual_model::{Duration, Reservation};
 use super::{Manner, say};
 use crate::exit::complain;
 use crate::host_profile::note;
+use crate::output;
 use crate::trace_file::complain_of;
 
 /// Prints a notice in the form that `manner` selects, if it includes the notice.
@@ -21,8 +22,7 @@ pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
         Notice::TraceStopped(error) => return complain_of(Some(error), "the programs"),
         Notice::TraceFailed(failure) => return complain(failure),
         Notice::Grant(news) if manner == Manner::Json => {
-            // Cannot fail: all map keys are text, and nothing is written to a device.
-            return say(&serde_json::to_string(news).unwrap_or_default());
+            return output::json_line(news).map_or_else(complain, |line| say(&line));
         }
         Notice::Grant(news) if manner == Manner::Quiet && !matters(news.event) => return,
         Notice::Grant(news) => match words(news) {

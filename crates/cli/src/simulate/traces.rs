@@ -213,10 +213,10 @@ impl Slices {
             dur: micros((event.at - since).as_nanos()),
             args: Job { job: event.job.index, release_ns: event.release.as_nanos(), ends },
         };
-        // Cannot fail: all map keys are text, and nothing is written to a device.
-        let text = serde_json::to_string(&slice).unwrap_or_default();
         self.write(if self.first { b"\n" } else { b",\n" });
-        self.write(text.as_bytes());
+        if self.error.is_none() {
+            self.error = serde_json::to_writer(&mut self.file, &slice).err().map(io::Error::from);
+        }
         self.first = false;
     }
 

@@ -8,6 +8,8 @@ use punctual_trace::check::Judged;
 use serde::Serialize;
 
 use super::text;
+use crate::exit::Failure;
+use crate::output;
 use punctual::why::OfTrace;
 
 #[derive(Serialize)]
@@ -65,26 +67,27 @@ struct Thread<'a> {
 }
 
 /// Returns a line for each late job.
-pub(super) fn late(session: &Session, verdicts: &[Verdict]) -> String {
+pub(super) fn late(session: &Session, verdicts: &[Verdict]) -> Result<String, Failure> {
     verdicts.iter().map(|verdict| line(&one(session, verdict))).collect()
 }
 
 /// Returns the last lines: the late jobs found at the end, and the summary of all threads.
-pub(super) fn end(ended: &Ended) -> String {
+pub(super) fn end(ended: &Ended) -> Result<String, Failure> {
     let named = |verdict: &Verdict| {
         let subject = ended.subjects.get(verdict.late.job.task as usize);
         let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
         line(&Late { late: job(thread, tid, verdict), causes: causes(verdict), by_kernel: None })
     };
-    let late: String = ended.verdicts.iter().map(named).collect();
+    let late: String = ended.verdicts.iter().map(named).collect::<Result<_, _>>()?;
     let threads = ended.subjects.iter().map(thread);
     let counts = ended.counts;
-    late + &line(&End {
+    let end = line(&End {
         threads: threads.collect(),
         records: counts.written,
         records_lost: counts.lost,
         not_told: &ended.missing,
-    })
+    })?;
+    Ok(late + &end)
 }
 
 fn one<'a>(session: &'a Session, verdict: &Verdict) -> Late<'a> {
@@ -119,9 +122,8 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
     verdict.shares.iter().map(cause).collect()
 }
 
-fn line(value: &impl Serialize) -> String {
-    // Cannot fail: all map keys are text, and nothing is written to a device.
-    serde_json::to_string(value).unwrap_or_default() + "\n"
+fn line(value: &impl Serialize) -> Result<String, Failure> {
+    Ok(output::json_line(value)? + "\n")
 }
 
 #[derive(Serialize)]
@@ -140,7 +142,7 @@ struct EndOfFile<'a> {
 }
 
 /// Returns the lines of a trace file.
-pub(super) fn of_trace(of: &OfTrace) -> String {
+pub(super) fn of_trace(of: &OfTrace) -> Result<String, Failure> {
     let named = |verdict: &Verdict, by_kernel| {
         let subject = of.subjects.get(verdict.late.job.task as usize);
         let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
@@ -152,9 +154,9 @@ pub(super) fn of_trace(of: &OfTrace) -> String {
     };
     let by_kernel = of.by_kernel.iter().map(|verdict| named(verdict, true));
     let by_events = of.by_events.iter().map(|verdict| named(verdict, false));
-    let late: String = by_kernel.chain(by_events).collect();
+    let late: String = by_kernel.chain(by_events).collect::<Result<_, _>>()?;
     let run = of.run.as_ref();
-    late + &line(&EndOfFile {
+    let end = line(&EndOfFile {
         command: run.map(|run| run.command.as_str()),
         live: run.map(|run| run.live),
         threads: of.subjects.iter().map(thread).collect(),
@@ -165,7 +167,8 @@ pub(super) fn of_trace(of: &OfTrace) -> String {
         blocks_missing: of.state.blocks_missing,
         events_missing: of.state.events_missing,
         notes: of.state.lines(),
-    })
+    })?;
+    Ok(late + &end)
 }
 
 fn thread((subject, judged): &(Subject, Judged)) -> Thread<'_> {
