@@ -3,7 +3,7 @@
 //!
 //! - `address`, `http`, `request`: the listener and its protocol.
 //! - `format`: the two output formats.
-//! - `source`: the source of the numbers. `tasks`: accounts of watched threads.
+//! - `source`: the source of the numbers.
 //! - `page`: the numbers as text.
 //! - `child`: starts the process beside a broker.
 
@@ -14,13 +14,13 @@ mod http;
 mod page;
 mod request;
 mod source;
-mod tasks;
 
 use std::io::stdin;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use punctual::watch::Jobs;
 use punctual_broker::kernel::privileges::{self, Account};
 use punctual_client::SOCKET;
 use rustix::thread::CapabilitySet;
@@ -29,7 +29,6 @@ use self::address::Address;
 use self::source::Source;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::watch::observed::Observed;
 
 const HELP: &str = "\
 Examples:
@@ -78,12 +77,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
     account
         .and_then(|account| privileges::keep_only(needed, account))
         .map_err(|why| failed(std::io::Error::other(why)))?;
-    let observed = Observed::start();
+    let jobs = Jobs::start();
     let parent = rustix::process::getppid().filter(|_| args.of_parent);
     let parent = parent.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok());
     let source = Arc::new(Source::new(args.broker.clone(), parent));
-    match observed {
-        Ok(observed) => source.watch(observed)?,
+    match jobs.state().counts {
+        Ok(_) => source.watch(jobs)?,
         Err(why) => anstream::eprintln!("punctual metrics: jobs are not watched: {why}"),
     }
     let page = move |format: format::Format| format.of(&source.page().text());

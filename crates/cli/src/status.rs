@@ -5,9 +5,9 @@ mod channels;
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
-use punctual_client::Broker;
-use punctual_client::SOCKET;
-use punctual_client::wire::{ChannelsStatus, GrantStatus, GuardStatus, Status};
+use punctual::watch::BrokerState;
+use punctual_client::wire::{GrantStatus, GuardStatus, Status};
+use punctual_client::{Broker, SOCKET};
 use punctual_model::units::percent;
 use punctual_model::{Duration, Service};
 
@@ -39,24 +39,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let (status, channels) = Broker::connect_to(&args.socket)
-        .and_then(|mut broker| Ok((broker.status()?, broker.channels()?)))
+    let state = Broker::connect_to(&args.socket)
+        .and_then(|mut broker| BrokerState::of(&mut broker))
         .map_err(Failure::cannot_here)?;
     if args.json {
-        output::json(&All { status, channels })?;
+        output::json(&state)?;
     } else {
-        output::print(&text(&status))?;
-        output::print(&channels::text(&channels))?;
+        output::print(&(text(&state.status) + &channels::text(&state.channels)))?;
     }
     Ok(Exit::Kept)
-}
-
-/// The status as JSON.
-#[derive(serde::Serialize)]
-struct All {
-    #[serde(flatten)]
-    status: Status,
-    channels: ChannelsStatus,
 }
 
 fn text(status: &Status) -> String {

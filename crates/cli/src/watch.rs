@@ -1,21 +1,19 @@
 //! `punctual watch`: shows what is granted and watched, live in a terminal.
 //!
 //! ```text
-//! gather    the broker's answers and the kernel's records  ──▶  picture
-//! picture   plain data                                          │
-//! state     the user's choices: (state, key) -> state           │
-//! draw      picture + state  ──▶  a screen  ◀───────────────────┘
+//! rows      the state of the host (punctual::watch)  ──▶  picture
+//! picture   plain data                                    │
+//! state     the user's choices: (state, key) -> state     │
+//! draw      picture + state  ──▶  a screen  ◀─────────────┘
 //! live      the loop;   once: one frame;   screen: takes and restores the terminal
 //! ```
 
 mod draw;
-pub(crate) mod gather;
 mod live;
 mod look;
-pub(crate) mod observed;
 mod once;
 mod picture;
-mod program;
+mod rows;
 mod screen;
 mod state;
 #[cfg(test)]
@@ -23,19 +21,18 @@ mod tests;
 mod words;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use punctual_client::Broker;
+use punctual::program::Target;
+use punctual::watch::{Scope, Watcher};
 use punctual_client::SOCKET;
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_trace::Promise;
 
-use self::gather::{Gatherer, Scope};
 use self::look::Look;
-use self::program::Program;
 use self::state::State;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::output;
 use punctual_frontend::options::time;
 
@@ -93,67 +90,38 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The period at which the kernel's records are collected and the state is updated.
-const TURN: Duration = Duration::from_millis(50);
+/// The period at which the picture is updated.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Long enough for one window of use.
 const ONCE: Duration = Duration::from_millis(1_500);
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let program = match (args.pid, args.command.split_first()) {
-        (Some(pid), _) if !Path::new(&format!("/proc/{pid}/task")).exists() => {
-            return Err(Failure::bad_input(format!("there is no process {pid}")));
-        }
-        (None, Some((program, arguments))) => Some(Program::start(program, arguments)?),
-        _ => None,
-    };
-    let root = args.pid.or(program.as_ref().map(Program::id));
-    if root.is_none() {
-        // Without a process to watch and without a broker there is nothing to show.
-        Broker::connect_to(&args.socket).map_err(Failure::cannot_here)?;
-    }
+    let program = (!args.command.is_empty()).then(|| Target::Program(args.command.clone()));
     let wcet = args.work.map(Duration::as_full_service);
     let promise = Promise { period: None, relative_deadline: args.deadline, wcet };
-    let asked = Scope { socket: args.socket.clone(), root, promise };
+    let target = args.pid.map(Target::Process).or(program);
+    let watcher = Watcher::start(Scope { socket: args.socket.clone(), target, promise })?;
     let look = Look::new(args.no_color);
     if args.once {
-        return print_one(asked, program, args.length.unwrap_or(ONCE), args.size);
+        return print_one(watcher, args.length.unwrap_or(ONCE), args.size);
     }
-    let until = args.length.map(|length| clock::now() + length);
-    // The program must end after the view, not before it.
-    let shown = live::watch(asked, until, look);
-    drop(program);
-    shown
+    live::watch(watcher, args.length.map(|length| clock::now() + length), look)
 }
 
-fn print_one(
-    asked: Scope,
-    mut program: Option<Program>,
-    length: Duration,
-    size: (u16, u16),
-) -> Outcome {
-    let mut gatherer = Gatherer::start(asked);
-    let mut picture = gatherer.look();
+fn print_one(mut watcher: Watcher, length: Duration, size: (u16, u16)) -> Outcome {
     let until = clock::now() + length;
-    let mut next_look = clock::now() + LOOK;
-    loop {
-        clock::sleep(TURN.min(length));
-        gatherer.turn();
-        let now = clock::now();
+    let mut state = watcher.state();
+    while clock::now() < until {
+        watcher.collect(until.min(clock::now() + LOOK), Watcher::has_ended);
         // For a program that has ended, the last picture shows the time when it ran.
-        let has_ended = program.as_mut().is_some_and(|program| program.has_ended().is_some());
-        let is_over = now >= until;
-        if !has_ended && (is_over || now >= next_look) {
-            picture = gatherer.look();
-            next_look = now + LOOK;
-        }
-        if is_over || has_ended {
+        if watcher.has_ended() {
             break;
         }
+        state = watcher.state();
     }
-    drop(program);
-    let frame = once::frame(&picture, &State::default(), Look::new(true), size);
+    drop(watcher);
+    let frame = once::frame(&rows::picture(&state), &State::default(), Look::new(true), size);
     output::print(&once::text(&frame))?;
     Ok(Exit::Kept)
 }

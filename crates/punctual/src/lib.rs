@@ -14,6 +14,7 @@
 //! - [`program`]: names a program or process to watch.
 //! - [`run`]: runs programs under reservations.
 //! - [`verify`]: runs everything in a contract, and says for each promise whether it was kept.
+//! - [`watch`]: watches what the broker has granted and what jobs do, as it changes.
 //! - [`why`]: explains why jobs were late.
 //! - [`trace`]: reads trace files.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
@@ -50,6 +51,7 @@ pub mod run;
 pub mod simulate;
 pub mod trace;
 pub mod verify;
+pub mod watch;
 pub mod why;
 
 pub use failure::Failure;

@@ -1,9 +1,9 @@
-//! The program or process that [`crate::why`] and [`crate::fit`] watch.
+//! The program or process that [`crate::why`], [`crate::fit`] and [`crate::watch`] watch.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked, Signal, die_with_parent};
@@ -28,11 +28,26 @@ impl Target {
     /// Starts the program, if the target is one. Returns the program and the id of the process to
     /// follow.
     pub(crate) fn start(&self, signals: &Blocked) -> Result<(Option<Program>, u32), Failure> {
+        self.start_as(|command| signals.unblock_on_exec(command))
+    }
+
+    /// Starts the program like [`Self::start`], but with its input and output discarded, and with
+    /// the signals as they are.
+    pub(crate) fn start_in_background(&self) -> Result<(Option<Program>, u32), Failure> {
+        self.start_as(|command| {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        })
+    }
+
+    fn start_as(
+        &self,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<(Option<Program>, u32), Failure> {
         match self {
             Self::Process(pid) if is_there(*pid) => Ok((None, *pid)),
             Self::Process(pid) => Err(Failure::bad_input(format!("there is no process {pid}"))),
             Self::Program(words) => {
-                let program = Program::start(words, signals)?;
+                let program = Program::start_as(words, prepare)?;
                 let pid = program.id();
                 Ok((Some(program), pid))
             }
@@ -58,12 +73,16 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(words: &[OsString], signals: &Blocked) -> Result<Self, Failure> {
+        Self::start_as(words, |command| signals.unblock_on_exec(command))
+    }
+
+    fn start_as(words: &[OsString], prepare: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::bad_input("nothing to watch: no program"));
         };
         let mut command = Command::new(program);
         command.args(arguments);
-        signals.unblock_on_exec(&mut command);
+        prepare(&mut command);
         die_with_parent(&mut command);
         command.spawn().map(|child| Self { child, ended: false }).map_err(|error| {
             Failure::bad_input(format!("{}: cannot be started: {error}", program.display()))

@@ -1,7 +1,7 @@
 //! Starts the process that serves a broker's metrics.
 //!
-//! It is a separate process so that the program that talks to strangers has none of the broker's
-//! privileges, and a slow or hostile scraper takes none of the broker's time.
+//! It is a separate process, so that the program that untrusted clients connect to has none of the
+//! broker's privileges, and a slow or hostile client takes none of the broker's time.
 
 use std::io;
 use std::path::Path;
@@ -17,24 +17,24 @@ use crate::exit::Failure;
 pub(crate) fn start(address: &Address, socket: &Path) -> Result<Child, Failure> {
     let listener = address.listen().map_err(|why| {
         Failure::cannot_here(format!(
-            "{address}: metrics cannot be asked for there: {why}; choose another address"
+            "{address}: cannot listen for metrics: {why}; choose another address"
         ))
     })?;
-    let failed = |why: io::Error| Failure::cannot_here(format!("what answers for metrics: {why}"));
+    let failed = |why: io::Error| Failure::cannot_here(format!("the metrics process: {why}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(["metrics", "--of-parent", "--broker"]).arg(socket).stdin(Stdio::from(listener));
     die_with_parent(&mut command);
     command.spawn().map_err(failed)
 }
 
-/// Logs an error if the process ends; the broker goes on without it. Call this after the broker has
+/// Logs an error if the process ends; the broker continues without it. Call this after the broker has
 /// given up its privileges, because the waiting thread inherits those of its creator.
 pub(crate) fn log_its_end(mut child: Child) {
     let waits = thread::Builder::new().name("metrics-end".into()).spawn(move || {
         let how = child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
-        tracing::error!(how, "what answers for metrics has ended; the broker goes on without it");
+        tracing::error!(how, "the metrics process has ended; the broker continues without it");
     });
     if let Err(why) = waits {
-        tracing::warn!(%why, "nobody will say if what answers for metrics ends");
+        tracing::warn!(%why, "the end of the metrics process will not be logged");
     }
 }

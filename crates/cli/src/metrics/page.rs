@@ -6,18 +6,34 @@
 mod channels;
 mod families;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
+use punctual::watch::{BrokerState, Counts, JobAccount, LatencyHistogram, TaskAccounts};
 use punctual_client::want::Kind;
 use punctual_client::wire::{ChannelsStatus, GrantStatus, Status};
 use punctual_model::Service;
-use punctual_observe::Counts;
 
 use self::families::Families;
-use super::tasks::{STEPS_US, Tasks};
+
+/// All causes, so that each starts at zero instead of being absent.
+const CAUSES: [&str; 12] = [
+    "own",
+    "task",
+    "hard-interrupt",
+    "softirq",
+    "late-timer",
+    "throttled-by-kernel",
+    "throttled",
+    "page-fault",
+    "blocked",
+    "stolen",
+    "switching",
+    "unknown",
+];
 
 /// The most grants and channels with rows of their own, so that clients that ask for many grants
 /// cannot fill the database.
@@ -27,7 +43,7 @@ const MOST_ROWS: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Page {
     /// The broker's status; `None` if the broker does not answer.
-    pub(super) broker: Option<(Status, ChannelsStatus)>,
+    pub(super) broker: Option<BrokerState>,
     /// The processor time that the broker itself has used, if it is known.
     pub(super) broker_cpu: Option<Service>,
     /// The observer of contracted work; `None` if this host does not permit one.
@@ -42,7 +58,7 @@ pub(super) struct Observer {
     /// The counts of kernel records.
     pub(super) counts: Counts,
     /// The accounts of the threads.
-    pub(super) tasks: Tasks,
+    pub(super) tasks: TaskAccounts,
     /// The processor time of this whole process, which includes the observer.
     pub(super) cpu: Service,
 }
@@ -68,13 +84,13 @@ impl Collector for Page {
             let help = "Processor time of the broker itself.";
             to.counter_of_seconds("punctual_broker_cpu", help, seconds(cpu.as_nanos()))?;
         }
-        if let Some((status, channels)) = &self.broker {
+        if let Some(BrokerState { status, channels }) = &self.broker {
             broker(&mut to, status, channels)?;
             grants(&mut to, &status.grants)?;
             channels::write(&mut to, channels)?;
         }
         let up = f64::from(u8::from(self.observer.is_some()));
-        let help = "Whether contracted work is watched: else nothing is told of its jobs.";
+        let help = "Whether the jobs of contracted work are observed.";
         to.gauge("punctual_observer_up", help, up)?;
         self.observer.as_ref().map_or(Ok(()), |observer| observed(&mut to, observer))
     }
@@ -145,28 +161,27 @@ fn observed(to: &mut Families, observer: &Observer) -> fmt::Result {
     let help = "Processor time of the observer and of answering for these metrics.";
     to.counter_of_seconds("punctual_observer_cpu", help, seconds(cpu.as_nanos()))?;
     let named = |name: &str| ("task", name.to_owned());
-    let jobs = tasks.all().map(|(name, task)| ([named(name)], task.jobs));
+    let jobs = tasks.iter().map(|(name, task)| ([named(name)], task.jobs));
     to.counters("punctual_jobs", "Jobs that are complete.", jobs)?;
-    let misses = tasks.all().flat_map(|(name, task)| {
-        let of = |(cause, count): (&&'static str, &u64)| {
-            ([named(name), ("cause", (*cause).to_owned())], *count)
-        };
-        task.misses.iter().map(of).collect::<Vec<_>>()
+    let misses = tasks.iter().flat_map(|(name, task)| {
+        let of = |(cause, count): (&str, u64)| ([named(name), ("cause", cause.to_owned())], count);
+        misses(task).into_iter().map(of).collect::<Vec<_>>()
     });
     let help = "Jobs that were complete after their absolute deadline, by the main cause.";
     to.counters("punctual_deadline_misses", help, misses)?;
-    let latencies = tasks.all().map(|(name, task)| {
-        let ends = STEPS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
-        let steps: Vec<(f64, u64)> = ends.zip(task.latencies).collect();
-        ([named(name)], seconds(task.latency.as_nanos()), steps)
+    let latencies = tasks.iter().map(|(name, task)| {
+        let ends = LatencyHistogram::STEPS_US.iter().map(|us| *us as f64 / 1e6);
+        let steps = ends.chain([f64::INFINITY]).zip(task.wakeups.counts);
+        ([named(name)], seconds(task.wakeups.sum.as_nanos()), steps.collect())
     });
     let help = "From the release of a job to its first instruction.";
     to.histograms_of_seconds("punctual_wakeup_latency", help, latencies)
 }
 
-/// Returns all processor time of this process.
-pub(super) fn own_cpu() -> Service {
-    super::source::cpu_of("self").unwrap_or(Service::ZERO)
+/// Returns the number of late jobs for each cause.
+fn misses(task: &JobAccount) -> BTreeMap<&'static str, u64> {
+    let none = CAUSES.into_iter().map(|cause| (cause, 0));
+    none.chain(task.causes.iter().map(|(cause, count)| (*cause, *count))).collect()
 }
 
 fn ratio(ppm: u64) -> f64 {

@@ -1,21 +1,16 @@
-//! Collects a page's numbers from the broker, from /proc and from the observer.
+//! Collects a page's numbers from the broker, from /proc and from the observed jobs.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use punctual_client::Broker;
-use punctual_client::wire::{ChannelsStatus, GrantStatus, Status};
+use punctual::watch::{BrokerLink, BrokerState, Jobs, promise_of, thread_of};
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant, Service};
 
-use super::page::{self, Page};
-use super::tasks::Tasks;
+use super::page::{Observer, Page};
 use crate::exit::Failure;
-use crate::watch::gather::{ask, promise, thread_of};
-use crate::watch::observed::{Observed, Target, tree};
 
 /// The shortest time between two queries to the broker, however many clients scrape.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -25,39 +20,49 @@ const TURN: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The connection to the broker, and its latest answer with the time of it.
-#[derive(Default)]
 struct Known {
-    broker: Option<Broker>,
-    answer: Option<(Instant, Option<(Status, ChannelsStatus)>)>,
+    link: BrokerLink,
+    answer: Option<(Instant, Option<BrokerState>)>,
 }
 
 /// Makes pages.
 pub(super) struct Source {
-    socket: PathBuf,
     /// The broker's process id, if it is known.
     process: Option<u32>,
     known: Mutex<Known>,
-    /// `None` if this host does not permit an observer, or it has ended.
-    observed: Mutex<Option<page::Observer>>,
+    /// `None` if this host does not permit jobs to be observed, or their thread has failed.
+    jobs: Mutex<Option<Jobs>>,
 }
 
 impl Source {
     /// Creates a source for the broker that listens at `socket`.
     pub(super) fn new(socket: PathBuf, process: Option<u32>) -> Self {
-        let (known, observed) = Default::default();
-        Self { socket, process, known, observed }
+        let known = Known { link: BrokerLink::new(socket), answer: None };
+        Self { process, known: Mutex::new(known), jobs: Mutex::default() }
     }
 
     /// Returns the current numbers.
     pub(super) fn page(&self) -> Page {
-        let cpu = self.process.and_then(|process| cpu_of(&process.to_string()));
-        let observer = self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let observer = observer.map(|known| page::Observer { cpu: page::own_cpu(), ..known });
-        Page { broker: self.ask(), broker_cpu: cpu, observer }
+        let jobs = self.jobs().as_ref().map(Jobs::state);
+        let observer = jobs.and_then(|jobs| {
+            let cpu = cpu_of("self").unwrap_or(Service::ZERO);
+            Some(Observer {
+                threads: jobs.threads.len(),
+                counts: jobs.counts.ok()?,
+                tasks: jobs.tasks,
+                cpu,
+            })
+        });
+        let broker_cpu = self.process.and_then(|process| cpu_of(&process.to_string()));
+        Page { broker: self.ask(), broker_cpu, observer }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Option<Jobs>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the broker, and returns `None` if it does not answer.
-    fn ask(&self) -> Option<(Status, ChannelsStatus)> {
+    fn ask(&self) -> Option<BrokerState> {
         // A concurrent caller waits for this answer instead of asking again.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, answer)) = &known.answer
@@ -65,13 +70,12 @@ impl Source {
         {
             return answer.clone();
         }
-        let answer = ask(&mut known.broker, &self.socket);
-        if let Err(why) = &answer {
-            known.broker = None;
-            if !matches!(known.answer, Some((_, None))) {
-                // Reported once, not at every scrape.
-                anstream::eprintln!("punctual metrics: {why}");
-            }
+        let answer = known.link.ask();
+        if let Err(why) = &answer
+            && !matches!(known.answer, Some((_, None)))
+        {
+            // Reported once, not at every scrape.
+            anstream::eprintln!("punctual metrics: {why}");
         }
         let answer = answer.ok();
         known.answer = Some((clock::now(), answer.clone()));
@@ -79,42 +83,39 @@ impl Source {
     }
 
     /// Watches the granted threads in a separate thread until the process ends.
-    pub(super) fn watch(self: &Arc<Self>, observed: Observed) -> Result<(), Failure> {
-        *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Default::default());
+    pub(super) fn watch(self: &Arc<Self>, jobs: Jobs) -> Result<(), Failure> {
+        *self.jobs() = Some(jobs);
         let this = Arc::clone(self);
         let watches = thread::Builder::new().name("metrics-watch".into());
-        let watches = watches.spawn(move || this.watches(observed));
+        let watches = watches.spawn(move || this.watches());
         watches.map(drop).map_err(|why| Failure::cannot_here(format!("no thread: {why}")))
     }
 
-    fn watches(&self, mut observed: Observed) {
+    fn watches(&self) {
         // If this thread ends, which only a panic causes, the page shows it.
-        let _down = Down(&self.observed);
-        let mut tasks = Tasks::default();
+        let _down = Down(&self.jobs);
         let mut next_look = clock::now();
         loop {
-            for job_event in observed.turn() {
-                tasks.add(&job_event);
-            }
             let now = clock::now();
+            let mut state = None;
             if now >= next_look {
                 next_look = now + LOOK;
-                if let Some((status, _)) = self.ask() {
-                    observed.watch(&targets(&status.grants));
-                    tasks.called(names(&status.grants));
+                state = self.ask();
+            }
+            if let Some(jobs) = &mut *self.jobs() {
+                jobs.collect();
+                if let Some(BrokerState { status, .. }) = state {
+                    let grants = status.grants.iter();
+                    let targets = grants.map(|grant| (thread_of(grant), promise_of(grant)));
+                    jobs.watch(&targets.collect(), &[]);
                 }
             }
-            let threads = observed.threads();
-            let counts = observed.counts();
-            let known =
-                page::Observer { threads, counts, tasks: tasks.clone(), cpu: Service::ZERO };
-            *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
             clock::sleep(TURN);
         }
     }
 }
 
-struct Down<'a>(&'a Mutex<Option<page::Observer>>);
+struct Down<'a>(&'a Mutex<Option<Jobs>>);
 
 impl Drop for Down<'_> {
     fn drop(&mut self) {
@@ -122,23 +123,9 @@ impl Drop for Down<'_> {
     }
 }
 
-fn targets(grants: &[GrantStatus]) -> Vec<Target> {
-    let of = |grant| Target { thread: thread_of(grant), promise: promise(grant) };
-    grants.iter().map(of).collect()
-}
-
-/// Returns the current name of each thread, which may be executing another program by now.
-fn names(grants: &[GrantStatus]) -> BTreeMap<u32, String> {
-    let named = |grant| {
-        let thread = thread_of(grant);
-        Some((thread, tree::name(thread)?))
-    };
-    grants.iter().filter_map(named).collect()
-}
-
 /// Returns the processor time of a process with all its threads, including ended ones
 /// (/proc/PID/stat, proc_pid_stat(5)).
-pub(super) fn cpu_of(process: &str) -> Option<Service> {
+fn cpu_of(process: &str) -> Option<Service> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before the numbers is in parentheses, and may contain parentheses itself.
     let (_, rest) = text.rsplit_once(") ")?;

@@ -1,4 +1,4 @@
-//! The live view: one thread gathers, and this one draws and reads keys.
+//! The live view: one thread watches, and this one draws and reads keys.
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,18 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration as Time;
 
+use punctual::watch::Watcher;
 use punctual_linux::clock;
-use punctual_model::{Duration, Instant};
+use punctual_model::Instant;
 use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use super::LOOK;
 use super::draw::draw;
-use super::gather::{Gatherer, Scope};
 use super::look::Look;
 use super::picture::Picture;
+use super::rows;
 use super::screen::Screen;
 use super::state::State;
-use super::{LOOK, TURN};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// The longest wait for a key, and so the oldest age of a picture on the screen.
@@ -31,7 +32,7 @@ struct Shared {
 }
 
 /// Shows the view until a key, a signal or the time limit ends it.
-pub(super) fn watch(asked: Scope, until: Option<Instant>, look: Look) -> Outcome {
+pub(super) fn watch(watcher: Watcher, until: Option<Instant>, look: Look) -> Outcome {
     if !stdout().is_terminal() || !stdin().is_terminal() {
         return Err(Failure::bad_input(
             "watch needs a terminal for its input and output; punctual watch --once prints one \
@@ -41,31 +42,32 @@ pub(super) fn watch(asked: Scope, until: Option<Instant>, look: Look) -> Outcome
     let asked_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&asked_to_end))
-            .map_err(|why| Failure::cannot_here(format!("signals cannot be heard: {why}")))?;
+            .map_err(|why| Failure::cannot_here(format!("signals cannot be received: {why}")))?;
     }
     let shared = Arc::new(Shared::default());
-    let gathers = {
+    let watches = {
         let shared = Arc::clone(&shared);
         thread::Builder::new()
-            .name("watch-gather".into())
-            .spawn(move || gather(asked, &shared))
+            .name("watch".into())
+            .spawn(move || update(watcher, &shared))
             .map_err(|why| Failure::cannot_here(format!("no thread can be made: {why}")))?
     };
     let failed = |why: std::io::Error| Failure::cannot_here(format!("the terminal: {why}"));
     let shown = Screen::open().map_err(failed).and_then(|mut screen| {
         let is_over = || {
             asked_to_end.load(Ordering::Acquire)
-                || gathers.is_finished()
+                || watches.is_finished()
                 || until.is_some_and(|until| clock::now() >= until)
         };
         turn(&mut screen, &shared, look, is_over).map_err(failed)
     });
     shared.over.store(true, Ordering::Release);
-    let gathered = gathers.join();
+    // A program that was started ends with the watcher, after the view.
+    let watched = watches.join();
     shown?;
-    match gathered {
+    match watched {
         Ok(()) => Ok(Exit::Kept),
-        Err(_) => Err(Failure::cannot_here("what watches has ended; its last words are above")),
+        Err(_) => Err(Failure::cannot_here("the watching thread has failed; its message is above")),
     }
 }
 
@@ -95,17 +97,12 @@ fn turn(
     Ok(())
 }
 
-fn gather(asked: Scope, shared: &Shared) {
-    let mut gatherer = Gatherer::start(asked);
-    let mut next_look = clock::now();
-    while !shared.over.load(Ordering::Acquire) {
-        gatherer.turn();
-        let now = clock::now();
-        if now >= next_look {
-            let picture = Arc::new(gatherer.look());
-            *shared.picture.lock().unwrap_or_else(PoisonError::into_inner) = picture;
-            next_look = now + LOOK;
-        }
-        clock::sleep(Duration::min(TURN, LOOK));
+/// Updates the picture until the view has ended.
+fn update(mut watcher: Watcher, shared: &Shared) {
+    let is_over = || shared.over.load(Ordering::Acquire);
+    while !is_over() {
+        let picture = Arc::new(rows::picture(&watcher.state()));
+        *shared.picture.lock().unwrap_or_else(PoisonError::into_inner) = picture;
+        watcher.collect(clock::now() + LOOK, |_| is_over());
     }
 }

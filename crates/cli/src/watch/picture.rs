@@ -1,11 +1,5 @@
 //! The contents of the screen as plain data, so that drawing makes no queries.
 
-/// The number of recent jobs of a row whose wake-up latencies are kept.
-pub(crate) const RECENT: usize = 120;
-
-/// The number of late jobs of a row that are kept.
-pub(crate) const LATE_KEPT: usize = 20;
-
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
@@ -51,11 +45,11 @@ pub(crate) struct Row {
     pub(crate) late: Option<u64>,
     /// The most frequent main cause of the late ones.
     pub(crate) cause: Option<String>,
-    /// The latest wake-up latencies in nanoseconds, the newest last; at most [`RECENT`].
+    /// The latest wake-up latencies in nanoseconds, the newest last.
     pub(crate) latencies: Vec<u64>,
     /// Further facts: a label and a value.
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// The latest late jobs, the newest first; at most [`LATE_KEPT`].
+    /// The latest late jobs, the newest first.
     pub(crate) late_jobs: Vec<Late>,
 }
 

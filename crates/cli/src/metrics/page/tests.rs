@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::watch::observed::JobEvent;
+use punctual::watch::JobEvent;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::{GuardStatus, Totals};
 use punctual_model::Duration;
@@ -41,14 +41,15 @@ fn grant(number: u64, used_ppm: Option<u64>) -> GrantStatus {
     }
 }
 
-fn no_channels() -> ChannelsStatus {
-    ChannelsStatus { totals: None, channels: Vec::new(), more: false }
+fn broker(grants: Vec<GrantStatus>) -> BrokerState {
+    let channels = ChannelsStatus { totals: None, channels: Vec::new(), more: false };
+    BrokerState { status: status(grants), channels }
 }
 
 #[test]
 fn the_page_has_the_brokers_numbers() {
     let grants = vec![grant(4, Some(200_000)), grant(5, None)];
-    let page = Page { broker: Some((status(grants), no_channels())), ..Page::default() }.text();
+    let page = Page { broker: Some(broker(grants)), ..Page::default() }.text();
     for line in [
         "punctual_broker_up 1.0",
         "punctual_capacity_cpus 1.8",
@@ -74,8 +75,8 @@ fn the_page_has_the_brokers_numbers() {
 
 #[test]
 fn a_hostile_name_stays_a_value() {
-    let mut tasks = Tasks::default();
-    tasks.called(BTreeMap::from([(1, "a\"} 1\nb{c=\"\\".to_owned())]));
+    let mut tasks = TaskAccounts::default();
+    tasks.set_names(BTreeMap::from([(1, "a\"} 1\nb{c=\"\\".to_owned())]));
     let wakeup_latency = Duration::from_micros(30);
     tasks.add(&JobEvent::Began { thread: 1, wakeup_latency });
     let observer = Observer { tasks, ..Observer::default() };
@@ -98,7 +99,7 @@ fn a_hostile_name_stays_a_value() {
 #[test]
 fn the_number_of_rows_is_bounded() {
     let grants: Vec<GrantStatus> = (0..1_000).map(|number| grant(number, Some(1))).collect();
-    let page = Page { broker: Some((status(grants), no_channels())), ..Page::default() }.text();
+    let page = Page { broker: Some(broker(grants)), ..Page::default() }.text();
     let rows = page.lines().filter(|line| line.starts_with("punctual_grant_budget_cpus{"));
     assert_eq!(rows.count(), MOST_ROWS);
     assert!(page.contains("\npunctual_grants_left_out 744.0\n"), "{page}");

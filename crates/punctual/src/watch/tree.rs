@@ -6,22 +6,22 @@ use std::path::Path;
 
 use punctual_model::Service;
 
-/// The most processes examined at a time, so that a fork bomb is not followed forever.
+/// The most processes examined at a time, so that a fork bomb does not take all time.
 const MOST: usize = 4096;
 
 /// The threads that exist at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tree {
+pub(super) struct Tree {
     /// The process and thread ids of the work.
-    pub(crate) threads: Vec<(u32, u32)>,
+    pub(super) threads: Vec<(u32, u32)>,
     /// The threads of the program that enforces budgets.
-    pub(crate) enforcers: Vec<u32>,
+    pub(super) enforcers: Vec<u32>,
 }
 
 impl Tree {
     /// Finds `root` and its descendants. Processes that execute `enforcer` are not part of the
     /// work.
-    pub(crate) fn of(root: u32, enforcer: Option<&Path>) -> Self {
+    pub(super) fn of(root: u32, enforcer: Option<&Path>) -> Self {
         let mut tree = Self::default();
         let (mut seen, mut next) = (BTreeSet::new(), vec![root]);
         while let Some(process) = next.pop() {
@@ -61,13 +61,13 @@ fn is_dead(process: u32) -> bool {
 }
 
 /// Returns the name of a thread.
-pub(crate) fn name(thread: u32) -> Option<String> {
+pub(super) fn name(thread: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
     Some(text.trim_end_matches('\n').to_owned())
 }
 
 /// Returns the processor time of a thread, as the scheduler accounts for it.
-pub(crate) fn used(process: u32, thread: u32) -> Option<Service> {
+pub(super) fn used(process: u32, thread: u32) -> Option<Service> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok().map(Service::from_nanos)
 }

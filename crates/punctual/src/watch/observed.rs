@@ -3,8 +3,6 @@
 //! Each thread has a promise of its own, and the set of threads may change at every look. Results
 //! are handed on as they occur and not kept, so a watch may last forever.
 
-pub(crate) mod tree;
-
 use std::collections::BTreeMap;
 
 use punctual_model::{Duration, Instant};
@@ -18,16 +16,16 @@ const REMEMBERED: usize = 1024;
 
 /// A thread to be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub struct WatchedThread {
     /// Its kernel id.
-    pub(crate) thread: u32,
+    pub thread: u32,
     /// The promise it is held to.
-    pub(crate) promise: Promise,
+    pub promise: Promise,
 }
 
 /// An event of a watched thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum JobEvent {
+pub enum JobEvent {
     /// A job began to run.
     Began {
         /// The job's thread.
@@ -53,8 +51,8 @@ struct Watched {
     waits: Option<Instant>,
 }
 
-/// Watches threads. Call [`Self::turn`] at least ten times a second.
-pub(crate) struct Observed {
+/// Observes threads. Call [`Self::turn`] at least ten times a second.
+pub struct Observed {
     watched: Threads,
     threads: BTreeMap<u32, Watched>,
     /// Threads missing at the last look. Their last records may still arrive.
@@ -66,18 +64,18 @@ impl Observed {
     ///
     /// # Errors
     /// Returns [`CollectError`] if the kernel's records are unavailable, with a remedy.
-    pub(crate) fn start() -> Result<Self, CollectError> {
+    pub fn start() -> Result<Self, CollectError> {
         let watched = Threads::start(REMEMBERED)?;
         Ok(Self { watched, threads: BTreeMap::new(), gone: Vec::new() })
     }
 
     /// Declares threads that stop others when their budgets are exhausted, and resume them.
-    pub(crate) fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
+    pub fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
         threads.into_iter().for_each(|thread| self.watched.enforcer(thread));
     }
 
     /// Watches exactly these threads from now on.
-    pub(crate) fn watch(&mut self, targets: &[Target]) {
+    pub fn watch(&mut self, targets: &[WatchedThread]) {
         for thread in std::mem::take(&mut self.gone) {
             // The thread, or another with its id, may have come back.
             if !targets.iter().any(|target| target.thread == thread) {
@@ -98,19 +96,19 @@ impl Observed {
     }
 
     /// Returns what happened since the last call, in order.
-    pub(crate) fn turn(&mut self) -> Vec<JobEvent> {
+    pub fn turn(&mut self) -> Vec<JobEvent> {
         let mut came = Vec::new();
         self.watched.drain(|one| came.push(one));
         came.into_iter().filter_map(|one| self.take(one)).collect()
     }
 
     /// Returns the number of watched threads.
-    pub(crate) fn threads(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.threads.len()
     }
 
     /// Returns the counts of kernel records.
-    pub(crate) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         self.watched.counts()
     }
 
@@ -190,7 +188,7 @@ mod tests {
         }
         let relative_deadline = Some(Duration::from_nanos(1));
         let promise = Promise { period: None, relative_deadline, wcet: None };
-        observed.watch(&[Target { thread: child.id(), promise }]);
+        observed.watch(&[WatchedThread { thread: child.id(), promise }]);
         let (mut began, mut late) = (0, Vec::new());
         for _ in 0..1_000 {
             std::io::Write::write_all(&mut input, b"go on\n").expect("it reads");
