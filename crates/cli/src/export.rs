@@ -1,17 +1,11 @@
 //! `punctual export`: converts a trace file for other tools.
-//!
-//! [`table`] (CSV) and [`lines`] (JSON) contain everything in the file, [`perfetto`] and [`hdr`]
-//! only what their tools can show.
 
-mod hdr;
-mod lines;
-mod perfetto;
-mod table;
-
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use punctual::export::{self, ExportError};
+use punctual::trace::State;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -58,22 +52,36 @@ enum Format {
     Csv,
 }
 
+impl From<Format> for export::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Perfetto => Self::Perfetto,
+            Format::Hdr => Self::Hdr,
+            Format::Json => Self::Json,
+            Format::Csv => Self::Csv,
+        }
+    }
+}
+
 pub(crate) fn main(args: &Args) -> Outcome {
     match &args.output {
         None => {
             let mut out = BufWriter::new(io::stdout().lock());
-            match export(args, &mut out) {
+            match export::export(&args.trace, args.format.into(), &mut out) {
                 // The reader has closed the pipe, so it needs no more.
-                Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                     Ok(Exit::Kept)
                 }
-                outcome => outcome.map_err(|stopped| stopped.failure(Path::new("-"))),
+                Err(error) => Err(failure(error, Path::new("-"))),
+                Ok(state) => Ok(exit(args, &state)),
             }
         }
         Some(path) => {
             let mut out = BufWriter::new(output::file_beside(path)?);
-            let exit = export(args, &mut out).map_err(|stopped| stopped.failure(path))?;
-            let refuse = |error: io::Error| Stopped::Write(error).failure(path);
+            let state = export::export(&args.trace, args.format.into(), &mut out)
+                .map_err(|error| failure(error, path))?;
+            let exit = exit(args, &state);
+            let refuse = |error: io::Error| failure(error.into(), path);
             let file = out.into_inner().map_err(|error| refuse(error.into_error()))?;
             output::settle(&file).map_err(refuse)?;
             file.persist(path).map_err(|error| refuse(error.error))?;
@@ -82,48 +90,17 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
 }
 
-/// Writes everything that can be read, and reports what cannot be.
-fn export(args: &Args, out: &mut impl Write) -> Result<Exit, Stopped> {
-    let state = match args.format {
-        Format::Perfetto => perfetto::export(&args.trace, out)?,
-        Format::Hdr => hdr::export(&args.trace, out)?,
-        Format::Json => lines::export(&args.trace, out)?,
-        Format::Csv => table::export(&args.trace, out)?,
-    };
-    out.flush()?;
+/// Reports what could not be read, and returns the exit code.
+fn exit(args: &Args, state: &State) -> Exit {
     for line in state.lines() {
         anstream::eprintln!("punctual: {}: {line}", args.trace.display());
     }
-    Ok(if state.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
+    if state.is_whole() { Exit::Kept } else { Exit::NotJudgeable }
 }
 
-/// The reason why the export stopped.
-enum Stopped {
-    /// The trace cannot be read.
-    Read(Failure),
-    /// The output cannot be written.
-    Write(io::Error),
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Write(error)
-    }
-}
-
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        Self::Read(failure)
-    }
-}
-
-impl Stopped {
-    fn failure(self, path: &Path) -> Failure {
-        match self {
-            Self::Read(failure) => failure,
-            Self::Write(error) => {
-                Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
-            }
-        }
+fn failure(error: ExportError, path: &Path) -> Failure {
+    match error {
+        ExportError::Read(failure) => failure,
+        write => Failure::cannot_here(format!("{}: {write}", path.display())),
     }
 }

@@ -16,7 +16,7 @@
 //! - [`verify`]: runs everything in a contract, and says for each promise whether it was kept.
 //! - [`watch`]: watches what the broker has granted and what jobs do, as it changes.
 //! - [`why`]: explains why jobs were late.
-//! - [`trace`]: reads trace files.
+//! - [`trace`], [`export`]: reads trace files, and converts them for other tools.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
 //!
 //! Most functions return [`Failure`] as their error: a message for a person, with its kind.
@@ -43,6 +43,7 @@ pub mod calibrate;
 pub mod contract;
 pub mod doctor;
 pub mod explore;
+pub mod export;
 mod failure;
 pub mod fit;
 pub mod host;

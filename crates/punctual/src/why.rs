@@ -7,7 +7,7 @@ use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
 use punctual_model::{Duration, Instant, JobId, Service};
 use punctual_observe::{Seen, Session};
-use punctual_trace::cause::{FromEvents, judge};
+use punctual_trace::cause::{FromEvents, Spent, judge};
 use punctual_trace::check::Checker;
 use punctual_trace::file::Run;
 use punctual_trace::{Sink, Subject};
@@ -121,6 +121,26 @@ pub struct OfTrace {
     pub state: State,
     /// The time at which its first job began.
     pub begun: Instant,
+}
+
+impl OfTrace {
+    /// Describes a cause of the lateness of a job of subject `number`, with the names of the trace.
+    pub fn describe(&self, cause: &Spent, number: u32) -> String {
+        describe(cause, Some(number), &self.subjects)
+    }
+}
+
+/// Describes a cause of the lateness of a job of subject `number`, or of jobs of several subjects
+/// (`None`), with the names of `subjects`.
+pub fn describe(cause: &Spent, number: Option<u32>, subjects: &[(Subject, Judged)]) -> String {
+    let other = match cause {
+        Spent::Subject(other) if Some(*other) == number => {
+            return "its own earlier jobs".to_owned();
+        }
+        Spent::Subject(other) => subjects.get(*other as usize),
+        _ => None,
+    };
+    other.map_or_else(|| cause.to_string(), |(of, _)| format!("{} ran instead", of.name))
 }
 
 /// Reads a trace file to its end. Says for each subject whether its promise was kept, and why jobs

@@ -7,7 +7,6 @@ use punctual_trace::cause::{Share, Verdict};
 use punctual_trace::check::Judged;
 use serde::Serialize;
 
-use super::text;
 use crate::exit::Failure;
 use crate::output;
 use punctual::why::OfTrace;
@@ -148,7 +147,7 @@ pub(super) fn of_trace(of: &OfTrace) -> Result<String, Failure> {
         let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
         let mut causes = causes(verdict);
         for (told, share) in causes.iter_mut().zip(&verdict.shares) {
-            told.text = text::of_job(&share.cause, verdict.late.job.task, &of.subjects);
+            told.text = of.describe(&share.cause, verdict.late.job.task);
         }
         line(&Late { late: job(thread, tid, verdict), causes, by_kernel: Some(by_kernel) })
     };

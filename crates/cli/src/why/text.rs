@@ -9,7 +9,7 @@ use punctual_trace::Subject;
 use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::check::Judged;
 
-use punctual::why::OfTrace;
+use punctual::why::{OfTrace, describe};
 
 /// The most causes listed for a late job.
 const CAUSES: usize = 4;
@@ -135,7 +135,7 @@ impl Report {
             text += &format!(
                 "    {:>12}  {}: {} in {} stretch{}, the longest from {:.6} s on\n",
                 share.share.to_string(),
-                of_job(&share.cause, late.job.task, subjects),
+                describe(&share.cause, Some(late.job.task), subjects),
                 share.took,
                 share.times,
                 if share.times == 1 { "" } else { "es" },
@@ -154,6 +154,7 @@ impl Report {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Called(String),
+    /// Another subject.
     Subject(u32),
 }
 
@@ -169,23 +170,9 @@ impl Kind {
     fn text(&self, subjects: &[(Subject, Judged)]) -> String {
         match self {
             Self::Called(text) => text.clone(),
-            Self::Subject(number) => cause(&Spent::Subject(*number), subjects),
+            Self::Subject(number) => describe(&Spent::Subject(*number), None, subjects),
         }
     }
-}
-
-/// Describes a cause of a job of subject `number`.
-pub(crate) fn of_job(of: &Spent, number: u32, subjects: &[(Subject, Judged)]) -> String {
-    if *of == Spent::Subject(number) { EARLIER.to_owned() } else { cause(of, subjects) }
-}
-
-/// Describes a cause with the names of the trace.
-fn cause(cause: &Spent, subjects: &[(Subject, Judged)]) -> String {
-    let named = match cause {
-        Spent::Subject(number) => subjects.get(*number as usize),
-        _ => None,
-    };
-    named.map_or_else(|| cause.to_string(), |(of, _)| format!("{} ran instead", of.name))
 }
 
 fn threads(subjects: &[(Subject, Judged)]) -> Table {

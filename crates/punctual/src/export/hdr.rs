@@ -12,8 +12,8 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use punctual_trace::{Kind, Subject};
 
-use super::Stopped;
-use punctual::trace::{self, Entry, State};
+use super::ExportError;
+use crate::trace::{self, Entry, State};
 
 const SECOND: u64 = 1_000_000_000;
 /// The longest recorded time, one hour as elsewhere; longer times count as this.
@@ -28,7 +28,7 @@ enum Measure {
     Response,
 }
 
-pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
+pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportError> {
     let mut subjects: BTreeMap<u32, Subject> = BTreeMap::new();
     let mut times: Vec<Time> = Vec::new();
     let mut epoch_unix_ns = 0;
@@ -53,7 +53,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
             | Entry::Verdict(_)
             | Entry::End(_) => {}
         }
-        Ok::<(), Stopped>(())
+        Ok::<(), ExportError>(())
     })?;
     // A trace is in order of time only within a subject, but a log is throughout.
     times.sort_unstable();
@@ -66,7 +66,7 @@ fn write(
     subjects: &BTreeMap<u32, Subject>,
     epoch_unix_ns: i64,
     out: &mut impl Write,
-) -> Result<(), Stopped> {
+) -> Result<(), ExportError> {
     let first = times.first().map_or(0, |time| time.0);
     let since_1970 = Duration::from_nanos(u64::try_from(epoch_unix_ns).unwrap_or(0));
     let start: SystemTime = UNIX_EPOCH + since_1970 + Duration::from_secs(first);

@@ -21,12 +21,11 @@ use punctual_trace::file::Gap;
 use punctual_trace::{Event, Kind, Promise, Subject};
 use serde_json::{Value, json};
 
-use super::Stopped;
-use crate::why::text::of_job;
-use punctual::trace::{self, Entry, State};
-use punctual::why::{OfTrace, of_trace};
+use super::ExportError;
+use crate::trace::{self, Entry, State};
+use crate::why::{OfTrace, of_trace};
 
-pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
+pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportError> {
     // Reads the file twice: the causes of late jobs are known only at its end.
     let of = of_trace(path)?;
     let mut page = Page { out, first: true, subjects: Vec::new(), flows: 0 };
@@ -84,7 +83,7 @@ struct Tracks {
 }
 
 impl<W: Write> Page<'_, W> {
-    fn subject(&mut self, number: u32, subject: Subject) -> Result<(), Stopped> {
+    fn subject(&mut self, number: u32, subject: Subject) -> Result<(), ExportError> {
         let pid = process(&subject);
         let process = match subject.cpu {
             Some(cpu) => format!("CPU {cpu}"),
@@ -121,7 +120,7 @@ impl<W: Write> Page<'_, W> {
         }
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), Stopped> {
+    fn event(&mut self, event: &Event) -> Result<(), ExportError> {
         let Event { at, job, release, kind } = *event;
         // Every number was introduced before.
         let Some(tracks) = self.subjects.get_mut(job.task as usize) else { return Ok(()) };
@@ -180,7 +179,7 @@ impl<W: Write> Page<'_, W> {
     }
 
     /// Writes a job's release and the start of its flow.
-    fn release(&mut self, event: &Event, id: u64, pid: u32) -> Result<(), Stopped> {
+    fn release(&mut self, event: &Event, id: u64, pid: u32) -> Result<(), ExportError> {
         let Event { job, release, .. } = *event;
         let tid = releases(job.task);
         self.write(&json!({
@@ -194,7 +193,7 @@ impl<W: Write> Page<'_, W> {
     }
 
     /// Writes a time constraint as an instant at the time of the request.
-    fn asked(&mut self, asked: &ConstraintRequest) -> Result<(), Stopped> {
+    fn asked(&mut self, asked: &ConstraintRequest) -> Result<(), ExportError> {
         let Some(tracks) = self.subjects.get_mut(asked.job.task as usize) else { return Ok(()) };
         let pid = process(&tracks.subject);
         if asked.answer == Answer::Granted {
@@ -212,7 +211,7 @@ impl<W: Write> Page<'_, W> {
 
     /// Writes a late job as an asynchronous slice, since it may overlap with the next of its
     /// subject. Its causes lie in it one after the other, because their shares add up to it.
-    fn late(&mut self, verdict: &Verdict, of: &OfTrace) -> Result<(), Stopped> {
+    fn late(&mut self, verdict: &Verdict, of: &OfTrace) -> Result<(), ExportError> {
         let late = verdict.late;
         let subject = of.subjects.get(late.job.task as usize).map(|(subject, _)| subject);
         let main = verdict.main().map_or("unknown", |share| share.cause.word());
@@ -224,7 +223,7 @@ impl<W: Write> Page<'_, W> {
         let mut from = late.absolute_deadline;
         let mut all = vec![("b", name.clone(), from, args)];
         for one in shares {
-            let text = of_job(&one.cause, late.job.task, &of.subjects);
+            let text = of.describe(&one.cause, late.job.task);
             let args = json!({
                 "cause": one.cause.word(), "share_us": one.share.as_nanos() as f64 / 1e3,
                 "took_us": one.took.as_nanos() as f64 / 1e3, "times": one.times,
@@ -245,7 +244,7 @@ impl<W: Write> Page<'_, W> {
         })
     }
 
-    fn write(&mut self, event: &Value) -> Result<(), Stopped> {
+    fn write(&mut self, event: &Value) -> Result<(), ExportError> {
         self.out.write_all(if self.first { b"\n" } else { b",\n" })?;
         self.first = false;
         Ok(serde_json::to_writer(&mut *self.out, event).map_err(std::io::Error::from)?)

@@ -8,8 +8,8 @@ use punctual_model::{Instant, JobId};
 use punctual_trace::constraint::Answer;
 use punctual_trace::{Kind, Promise, Subject};
 
-use super::Stopped;
-use punctual::trace::{self, Entry, State};
+use super::ExportError;
+use crate::trace::{self, Entry, State};
 
 /// The columns. `value` is a count of jobs, or nanoseconds of a budget.
 const HEADER: [&str; 11] = [
@@ -26,7 +26,7 @@ const HEADER: [&str; 11] = [
     "value",
 ];
 
-pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
+pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportError> {
     let mut rows = csv::Writer::from_writer(out);
     rows.write_record(HEADER).map_err(io::Error::from)?;
     let mut subjects: Vec<Subject> = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
             | Entry::Verdict(_)
             | Entry::End(_) => {}
         }
-        Ok::<(), Stopped>(())
+        Ok::<(), ExportError>(())
     })?;
     rows.flush()?;
     Ok(state)

@@ -9,10 +9,10 @@ use punctual_trace::cause::Verdict;
 use punctual_trace::constraint::{Answer, ConstraintRequest};
 use serde_json::{Value, json};
 
-use super::Stopped;
-use punctual::trace::{self, Entry, State};
+use super::ExportError;
+use crate::trace::{self, Entry, State};
 
-pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
+pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportError> {
     trace::read(path, |told| match told {
         Entry::Run(run) => line(
             out,
@@ -101,7 +101,7 @@ fn late(verdict: &Verdict) -> Value {
     } })
 }
 
-fn line(out: &mut impl Write, value: &Value) -> Result<(), Stopped> {
+fn line(out: &mut impl Write, value: &Value) -> Result<(), ExportError> {
     // The values are plain, so only writing can fail.
     serde_json::to_writer(&mut *out, value).map_err(std::io::Error::from)?;
     Ok(out.write_all(b"\n")?)
