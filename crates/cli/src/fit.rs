@@ -91,12 +91,15 @@ pub(crate) fn main(args: &Args) -> Outcome {
         switch: host.context_switch,
         relative_deadline: args.deadline,
     };
-    let this = || {
-        std::env::current_exe()
-            .map_err(|error| Failure::cannot_here(format!("cannot find this program: {error}")))
+    let run_by = std::env::current_exe()
+        .map_err(|error| Failure::cannot_here(format!("cannot find this program: {error}")))?;
+    let options = Options {
+        length: args.length,
+        settle: args.settle,
+        margin,
+        tries: !args.no_try,
+        run_by: Some(run_by),
     };
-    let tried_by = (!args.no_try).then(this).transpose()?;
-    let options = Options { length: args.length, settle: args.settle, margin, tried_by };
     let target = target(args.pid, &args.command)?;
     let fit = fit::fit(&target, &options, &host)?;
     if args.json {

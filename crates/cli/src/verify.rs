@@ -82,7 +82,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         length: args.length,
         only_programs: args.only_programs,
         broker: args.broker.clone(),
-        run_by,
+        run_by: Some(run_by),
     };
     let trace = || args.trace.of_live_run(&text);
     let report = verify(&args.contract, &contract, &host, &options, trace)?;

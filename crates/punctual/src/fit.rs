@@ -19,7 +19,7 @@ pub use punctual_trace::fit::{Demand, Found, Margin, NotPeriodic, Period, Propos
 pub use trial::{Trial, Tried};
 
 use crate::Failure;
-use crate::program::{Target, enforcer};
+use crate::program::{Target, enforcer, enforcer_at};
 
 /// The options for watching a program and for the trial.
 #[derive(Clone, Debug)]
@@ -31,9 +31,12 @@ pub struct Options {
     pub settle: Duration,
     /// The margin of a proposal over the observations.
     pub margin: Margin,
-    /// The program `punctual` that runs the trial, which includes a timetable for threads that are
-    /// bound to a CPU. `None`: no trial.
-    pub tried_by: Option<PathBuf>,
+    /// Whether the proposal is tried out.
+    pub tries: bool,
+    /// The path of the program `punctual`. The trial of a program whose thread is bound to a CPU
+    /// needs its command `run`: such a thread is held by a timetable, whose threads the observation
+    /// tells from the program by their process. With `None` that trial is refused.
+    pub run_by: Option<PathBuf>,
 }
 
 /// The findings for a program.
@@ -97,7 +100,8 @@ impl Fit {
 ///     length: Duration::from_secs(10),
 ///     settle: Duration::from_secs(1),
 ///     margin,
-///     tried_by: None,
+///     tries: true,
+///     run_by: None,
 /// };
 /// let player = Target::Program(vec!["./player".into(), "song.wav".into()]);
 /// print!("{}", fit(&player, &options, &host)?.contract(&player));
@@ -107,7 +111,8 @@ pub fn fit(target: &Target, options: &Options, host: &HostProfile) -> Result<Fit
     // Signals are blocked before threads are made, so that they stay pending for this thread.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let mut fitting = Fitting::start().map_err(Failure::cannot_here)?;
-    if let Some((program, commands)) = enforcer() {
+    if let Some((program, commands)) = options.run_by.as_deref().map_or_else(enforcer, enforcer_at)
+    {
         fitting.enforced_by(program, commands);
     }
     let (mut program, pid) = target.start(&signals)?;
@@ -122,7 +127,7 @@ pub fn fit(target: &Target, options: &Options, host: &HostProfile) -> Result<Fit
     let mut findings = finding::all(&fitting, watched, options.margin);
     let objection = finding::objection(&findings, host);
     let proposes = findings.iter().any(|one| one.proposal.is_some());
-    let tries = proposes && options.tried_by.is_some() && !asked && objection.is_none();
+    let tries = proposes && options.tries && !asked && objection.is_none();
     let trial = match (program.take_if(|_| tries), &objection) {
         (Some(running), _) => {
             let again = trial::Again { target, options, signals: &signals };
@@ -133,7 +138,7 @@ pub fn fit(target: &Target, options: &Options, host: &HostProfile) -> Result<Fit
              itself",
         ),
         _ if !proposes => Trial::None("nothing is proposed"),
-        _ if options.tried_by.is_none() => Trial::None("--no-try"),
+        _ if !options.tries => Trial::None("--no-try"),
         (None, Some(objection)) => Trial::Refused(objection.clone()),
         _ => Trial::None("asked to end"),
     };

@@ -58,10 +58,15 @@ impl Target {
 /// The commands of `punctual` that enforce budgets. All others count as work, like any program.
 const ENFORCERS: &[&str] = &["run", "serve"];
 
-/// Returns this program, which enforces budgets, with its commands that do so. `None` if its path
-/// is not known.
+/// Returns this program, which enforces budgets if it is `punctual`, with its commands that do so.
+/// `None` if its path is not known.
 pub fn enforcer() -> Option<(PathBuf, &'static [&'static str])> {
-    Some((std::env::current_exe().ok()?, ENFORCERS))
+    enforcer_at(&std::env::current_exe().ok()?)
+}
+
+/// Returns the same for the program `punctual` at `path`, as /proc names it.
+pub(crate) fn enforcer_at(path: &Path) -> Option<(PathBuf, &'static [&'static str])> {
+    Some((path.canonicalize().ok()?, ENFORCERS))
 }
 
 /// A child program. It dies with this process.

@@ -24,7 +24,7 @@ pub use promises::{Evidence, PromiseVerdict, Promised};
 pub use report::Report;
 
 use crate::Failure;
-use crate::program::enforcer;
+use crate::program::enforcer_at;
 use crate::trace::{Recorded, Recorder};
 use brokered::Brokered;
 use emulated::Emulated;
@@ -44,8 +44,9 @@ pub struct Options {
     /// The socket of the broker, which is asked for channels, and for reservations if this process
     /// has no privilege.
     pub broker: PathBuf,
-    /// The path of the program `punctual`; its command `run` runs the commands of the contract.
-    pub run_by: PathBuf,
+    /// The path of the program `punctual`, whose command `run` runs the commands of the contract in
+    /// a process of its own. With `None` they do not run, and their promises are not judgeable.
+    pub run_by: Option<PathBuf>,
 }
 
 /// Runs the contract of `file` and says for each promise whether it was kept. A contract that is
@@ -70,7 +71,7 @@ pub struct Options {
 ///     length: Duration::from_secs(60),
 ///     only_programs: false,
 ///     broker: "/run/punctual/broker.sock".into(),
-///     run_by: "punctual".into(),
+///     run_by: Some("/usr/bin/punctual".into()),
 /// };
 /// for promised in verify(file, &contract, &host, &options, || Ok(None))?.promises {
 ///     println!("{} {}: {}", promised.kind, promised.name, promised.became.name());
@@ -89,17 +90,21 @@ pub fn verify(
         Err(refusal) => return Ok(Report::refused(file, &refusal.to_string())),
     };
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let owners = Owners::new(contract, programs::plan(contract, host, &options.broker)?);
+    let plan = match options.run_by {
+        Some(_) => programs::plan(contract, host, &options.broker)?,
+        None => Vec::new(),
+    };
+    let owners = Owners::new(contract, plan);
     let mut recorded = Recorded::new(trace()?);
     let mut session = Session::promising(owners.asked()).map_err(Failure::cannot_here)?;
     if recorded.is_on() {
         session.keep_seen();
     }
-    if let Some((program, commands)) = enforcer() {
+    if let Some((program, commands)) = options.run_by.as_deref().and_then(enforcer_at) {
         session.enforced_by(program, commands);
     }
-    let mut report = Report::new(file, promises::all(contract, options.only_programs));
-    let mut brokered = Brokered::start(&options.broker, contract, &owners);
+    let mut report = Report::new(file, promises::all(contract, options));
+    let mut brokered = Brokered::start(options, contract, &owners);
     let mut standing_in = match options.only_programs {
         true => StandingIn::default(),
         false => StandingIn::start(contract, &grant, host, &brokered, &mut session, &mut report)?,

@@ -58,12 +58,13 @@ impl Again<'_> {
         }
     }
 
-    /// Returns the command that runs the program under a timetable.
-    fn under_timetable(&self, cpu: usize, reservation: &str) -> Vec<OsString> {
-        let this = self.options.tried_by.iter().map(OsString::from);
+    /// Returns the command that runs the program under a timetable; `None` without a program that
+    /// could.
+    fn under_timetable(&self, cpu: usize, reservation: &str) -> Option<Vec<OsString>> {
+        let this = std::iter::once(self.options.run_by.as_ref()?.into());
         let words = ["run", "--quiet", "--backend", "timetable", "--cpu"].map(OsString::from);
         let rest = [cpu.to_string().into(), "--reserve".into(), reservation.into(), "--".into()];
-        this.chain(words).chain(rest).chain(self.command().iter().cloned()).collect()
+        Some(this.chain(words).chain(rest).chain(self.command().iter().cloned()).collect())
     }
 }
 
@@ -134,7 +135,15 @@ fn anew(
         Some(cpus) => match (&cpus[..], proposed().count()) {
             ([cpu], 1) => {
                 let reservations = proposed().map(|one| one.reservation.to_string());
-                again.under_timetable(*cpu, &reservations.collect::<String>())
+                match again.under_timetable(*cpu, &reservations.collect::<String>()) {
+                    Some(words) => words,
+                    None => {
+                        return Ok(Trial::Refused(format!(
+                            "SCHED_DEADLINE takes no thread that is bound to a CPU ({cpu}), and no \
+                             program punctual was given that would hold it by a timetable"
+                        )));
+                    }
+                }
             }
             _ => {
                 return Ok(Trial::Refused(format!(

@@ -2,7 +2,6 @@
 //! requested one by a name of the contract. The broker keeps their accounts.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use punctual_client::Broker;
 use punctual_client::grant::GrantId;
@@ -10,6 +9,7 @@ use punctual_client::wire::{ChannelStatus, Counts};
 use punctual_linux::clock;
 use punctual_model::{Contract, Duration, Instant};
 
+use super::Options;
 use super::programs::Owners;
 use super::promises::{Outcome, PromiseVerdict, broken};
 
@@ -40,14 +40,15 @@ struct Seen {
 }
 
 impl Brokered {
-    /// Connects to the broker at `at`, if one runs. Its counts so far are disregarded.
-    pub(super) fn start(at: &Path, contract: &Contract, owners: &Owners) -> Self {
+    /// Connects to the broker, if one runs. Its counts so far are disregarded.
+    pub(super) fn start(options: &Options, contract: &Contract, owners: &Owners) -> Self {
         let sending = contract.channels.iter().map(|one| one.name().to_owned());
         let receiving = contract.receiving.iter().map(|one| one.name.clone());
         let channel = |at: usize| contract.channels.get(at).map(|one| one.name().to_owned());
-        let of_command = contract.commands.iter().map(|one| one.channel().and_then(channel));
+        let commands = if options.run_by.is_some() { &contract.commands[..] } else { &[] };
+        let of_command = commands.iter().map(|one| one.channel().and_then(channel));
         let names: Vec<String> = sending.chain(receiving).collect();
-        let broker = if names.is_empty() { None } else { Broker::connect_to(at).ok() };
+        let broker = if names.is_empty() { None } else { Broker::connect_to(&options.broker).ok() };
         let (of_command, seen) = (of_command.collect(), BTreeMap::new());
         let mut brokered = Self { broker, names, of_command, next: Instant::ZERO, seen };
         brokered.ask(owners, true);

@@ -1,4 +1,13 @@
 //! Runs the commands of the contract by `punctual run`, and finds the command of each thread.
+//!
+//! That is a process of its own, although [`crate::run`] could run the commands in this one:
+//! - Both wait for the signals of a process (SIGTERM, SIGINT, …) one at a time, and a signal that
+//!   the one takes never reaches the other. A run ends its programs at a signal, which a process
+//!   can be sent but a part of it cannot.
+//! - A run reaps its programs and, while it is stopped by job control, stops its whole process.
+//! - The session tells work from enforcement by processes: the descendants of `punctual run` are
+//!   the work, and its threads, which stop the programs at the end of their budgets, are the
+//!   enforcers. In one process the stand-ins for tasks and channels would be among these.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +61,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Starts the programs; `None` if the contract has no commands. Their output goes to standard
+    /// Starts the programs; `None` if there are none, or no program to run them by. Their output goes to standard
     /// error, because standard output is for the verdict.
     pub(super) fn start(
         file: &Path,
@@ -60,10 +69,10 @@ impl Programs {
         contract: &Contract,
         signals: &Blocked,
     ) -> Result<Option<Self>, Failure> {
-        if contract.commands.is_empty() {
+        let Some(run_by) = options.run_by.as_ref().filter(|_| !contract.commands.is_empty()) else {
             return Ok(None);
-        }
-        let mut command = Command::new(&options.run_by);
+        };
+        let mut command = Command::new(run_by);
         command.args(["run", "--quiet", "--broker"]).arg(&options.broker).arg(file);
         command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         signals.unblock_on_exec(&mut command);

@@ -6,6 +6,8 @@ use punctual_model::{Contract, Duration};
 use punctual_trace::check::{Judged, Unjudgeable, Verdict};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
+use super::Options;
+
 /// The way in which a promise was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
@@ -137,9 +139,8 @@ impl Serialize for Promised {
     }
 }
 
-/// Returns all promises of a contract, before anything runs. With `only_programs`, only the
-/// commands will run.
-pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
+/// Returns all promises of a contract, before anything runs.
+pub(super) fn all(contract: &Contract, options: &Options) -> Vec<Promised> {
     let mut admission = Promised::of("contract", "admission", PromiseVerdict::Kept);
     admission.evidence.push(Evidence::Admission);
     let mut all = vec![admission];
@@ -148,6 +149,9 @@ pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
         contract.commands.iter().filter_map(|command| Some(command.held()?.reservation)).collect();
     for command in &contract.commands {
         let became = match command.held() {
+            Some(_) if options.run_by.is_none() => {
+                no("no program punctual was given that would run it")
+            }
             Some(_) => no("it was not seen to run"),
             None => no("an ordinary program: nothing was promised to it"),
         };
@@ -158,7 +162,7 @@ pub(super) fn all(contract: &Contract, only_programs: bool) -> Vec<Promised> {
             all.push(Promised::of("reservation", &named.name, no("no command holds it")));
         }
     }
-    let unseen = match only_programs {
+    let unseen = match options.only_programs {
         true => no("it has no program (--only-programs)"),
         false => no("it was not seen to run"),
     };
