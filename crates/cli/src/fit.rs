@@ -2,7 +2,6 @@
 //! tries it.
 //!
 
-mod json;
 mod text;
 
 use std::ffi::OsString;
@@ -103,7 +102,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let target = target(args.pid, &args.command)?;
     let fit = fit::fit(&target, &options, &host)?;
     if args.json {
-        output::json(&json::of(&fit))?;
+        output::json(&fit)?;
     } else if args.toml {
         anstream::eprint!("{}", text::of(&fit, args.quantile));
         output::print(&fit.contract(&target))?;

@@ -1,9 +1,10 @@
 //! Watches a program, finds the reservation that each of its threads needs, and tries it out.
 //!
 //! Reading order: `finding` (the findings for a thread), `trial` (the same program under the
-//! proposed reservations), `snippet` (the proposal as a contract).
+//! proposed reservations), `snippet` (the proposal as a contract), `json` (the findings as JSON).
 
 mod finding;
+mod json;
 mod snippet;
 mod trial;
 mod watching;

@@ -53,18 +53,6 @@ pub(super) fn of(answer: &Fit, quantile: f64) -> String {
     page
 }
 
-/// Returns the reason why a thread is not periodic.
-pub(super) fn why(finding: &Finding) -> Option<String> {
-    match &finding.found {
-        Ok(_) => None,
-        Err(NoPeriod::Wakeups(why)) => Some(why.to_string()),
-        Err(NoPeriod::NeverWaits) => Some(format!(
-            "it works without waiting for anything ({:.0} % of a CPU): there is no job to reserve for",
-            100.0 * finding.used
-        )),
-    }
-}
-
 fn is_of_too_few(finding: &Finding) -> bool {
     matches!(finding.found, Err(NoPeriod::Wakeups(NotPeriodic::TooFew { .. })))
 }
@@ -111,7 +99,7 @@ fn table(findings: &[&Finding]) -> Table {
 
 fn one(finding: &Finding, quantile: f64) -> String {
     let mut text = format!("\n{} ({})\n", finding.name, finding.tid);
-    if let Some(why) = why(finding) {
+    if let Some(why) = finding.why_not_periodic() {
         return text + &format!("  not periodic: {why}\n");
     }
     for period in finding.found.iter().flat_map(|found| &found.periods) {

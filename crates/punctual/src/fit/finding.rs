@@ -76,6 +76,19 @@ impl Finding {
         }
     }
 
+    /// Returns the reason why it is not periodic, if it is not.
+    pub fn why_not_periodic(&self) -> Option<String> {
+        match &self.found {
+            Ok(_) => None,
+            Err(NoPeriod::Wakeups(why)) => Some(why.to_string()),
+            Err(NoPeriod::NeverWaits) => Some(format!(
+                "it works without waiting for anything ({:.0} % of a CPU): there is no job to \
+                 reserve for",
+                100.0 * self.used
+            )),
+        }
+    }
+
     fn of(seen: SeenThread<'_>, nth: usize, watched: Duration, margin: Margin) -> Self {
         let samples = jobs(seen.samples);
         let releases: Vec<_> = samples.iter().map(|job| job.release).collect();

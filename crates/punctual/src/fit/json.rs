@@ -1,9 +1,8 @@
-//! Renders the findings as JSON.
+//! The form in which findings are serialised. Keys are never renamed, only added.
 
-use punctual::fit::{Finding, Fit, Found, OfTrial, Period, Trial};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::text::why;
+use super::{Finding, Fit, Found, OfTrial, Period, Trial};
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -86,7 +85,13 @@ struct Cause {
     jobs: usize,
 }
 
-pub(super) fn of(answer: &Fit) -> impl Serialize {
+impl Serialize for Fit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        page(self).serialize(serializer)
+    }
+}
+
+fn page(answer: &Fit) -> Page<'_> {
     let none = OneTrial { tried_ns: None, by: None, started_anew: None, why_not: None };
     let trial = match &answer.trial {
         Trial::None(why) => OneTrial { why_not: Some(why), ..none },
@@ -121,7 +126,7 @@ fn thread(finding: &Finding) -> Thread<'_> {
         by_timers: finding.by_timers,
         used_of_cpu: finding.used,
         periods: periods.into_iter().flatten().map(period).collect(),
-        not_periodic: why(finding),
+        not_periodic: finding.why_not_periodic(),
         demand: finding.demand.as_ref().map(|demand| Needed {
             periods: demand.periods(),
             p50_ns: nanos(50.0),
