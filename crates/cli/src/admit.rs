@@ -1,21 +1,17 @@
 //! `punctual admit`: tests whether a contract fits on this host.
 
-mod json;
 mod text;
-mod timetable;
 
 use std::path::{Path, PathBuf};
 
-use punctual_analysis::{Refusal, Steps};
+use punctual::admission::Answer;
+use punctual_analysis::Refusal;
 use punctual_model::Contract;
-
-use punctual::contract::Declared;
 
 use crate::contract_file;
 use crate::exit::{Exit, Outcome};
 use crate::host_profile::ProfileArgs;
 use crate::output;
-use punctual::host::Chosen;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,28 +50,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let Declared { contract, notes, .. } = contract_file::read(&args.contract)?;
-    let Chosen { host, stamp, .. } = args.profile.choose()?;
-    let answer = punctual_analysis::admit(&contract, &host);
-    let explanation = args.explain.then(|| Explanation {
-        room: answer.as_ref().ok().map(|grant| Room {
-            growth: punctual_analysis::sensitivity(&contract, &host, 5 * Steps::ADMISSION),
-            timetable: timetable::rows(grant, &host),
-        }),
-    });
+    let declared = contract_file::read(&args.contract)?;
+    let answer = Answer::new(declared, args.profile.choose()?, args.explain);
     if args.json {
-        output::json(&json::page(&contract, &answer, explanation.as_ref(), &stamp, &notes))?;
+        output::json(&answer)?;
     } else {
-        let hint = answer.as_ref().err().and_then(|refusal| hint(args, &contract, refusal));
-        let page = text::page(&contract, &answer, explanation.as_ref(), &stamp, args.all);
-        output::print(&(page + &hint.unwrap_or_default()))?;
+        let hint = answer.outcome.as_ref().err();
+        let hint = hint.and_then(|refusal| hint_of(args, &answer.contract, refusal));
+        output::print(&(text::page(&answer, args.all) + &hint.unwrap_or_default()))?;
     }
-    Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
+    Ok(if answer.outcome.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 
 /// Returns the command that shows a refused task being late, if the test is exact (so that a late
 /// schedule exists) and the contract can be read again.
-fn hint(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
+fn hint_of(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
     let tasks_alone = contract.cpus == 1
         && contract.reservations.is_empty()
         && contract.channels.is_empty()
@@ -86,18 +75,4 @@ fn hint(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
     let file = &args.contract;
     (tasks_alone && exact && late && file != Path::new("-"))
         .then(|| format!("see it happen: punctual simulate --witness {}\n", file.display()))
-}
-
-/// What `--explain` adds: the derivation of each stream and, for an admitted contract, its room.
-struct Explanation {
-    /// `None` if the contract is refused.
-    room: Option<Room>,
-}
-
-/// The alternatives to an admitted contract as it is.
-struct Room {
-    /// How far each number can go while the others stay as they are.
-    growth: punctual_analysis::Sensitivity,
-    /// What its reservations would get in a timetable, and the cost of that.
-    timetable: Vec<timetable::Row>,
 }

@@ -5,6 +5,7 @@
 //! project only render the results of these functions.
 //!
 //! - [`contract`]: reads contract files.
+//! - [`admission`]: the answer to a contract with its explanation, for a person or as JSON.
 //! - [`host`]: chooses the host profile, which holds the measured costs of this host's operations.
 //! - [`calibrate`]: measures a host profile.
 //! - [`doctor`]: tries out which promises this host can keep, and says what to change.
@@ -39,6 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod admission;
 pub mod calibrate;
 pub mod contract;
 pub mod doctor;

@@ -8,9 +8,7 @@ use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{EntryBound, Grant, Refusal, Sensitivity, TestReport};
 use punctual_model::{Contract, Duration};
 
-use super::json::mappings;
-use super::{Explanation, timetable};
-use punctual::host::Stamp;
+use punctual::admission::{Answer, TimetableRow};
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -20,15 +18,10 @@ const FEW: usize = 20;
 
 /// Returns the verdict, then tables of tasks and channels: all rows if `all`, else those with the
 /// least slack. The text contains styles, which printing strips if need be.
-pub(super) fn page(
-    contract: &Contract,
-    answer: &Result<Grant, Box<Refusal>>,
-    explanation: Option<&Explanation>,
-    stamp: &Stamp,
-    all: bool,
-) -> String {
+pub(super) fn page(answer: &Answer, all: bool) -> String {
+    let Answer { contract, outcome, explanation, host_profile, .. } = answer;
     let few = if all { usize::MAX } else { FEW };
-    let (tasks, channels, tests) = match answer {
+    let (tasks, channels, tests) = match outcome {
         Ok(grant) => (granted_tasks(grant, few), granted_channels(grant, few), &grant.tests[..]),
         Err(refusal) => (
             bounds(("task", "response time ≤", "deadline"), &refusal.tasks, few),
@@ -36,14 +29,14 @@ pub(super) fn page(
             &refusal.tests[..],
         ),
     };
-    let mut page = verdict(contract, answer);
-    let _ = writeln!(page, "{}\n", stamp.line());
+    let mut page = verdict(contract, outcome);
+    let _ = writeln!(page, "{}\n", host_profile.line());
     if explanation.is_some() {
-        derivations(&mut page, mappings(answer));
+        derivations(&mut page, answer.mappings());
     }
-    let room = explanation.and_then(|more| more.room.as_ref());
-    let reservations = reservations(contract, answer);
-    let timetable = room.and_then(|room| timetable::page(&room.timetable));
+    let room = explanation.as_ref().and_then(|more| more.room.as_ref());
+    let reservations = reservations(contract, outcome);
+    let timetable = room.and_then(|room| timetable(&room.timetable));
     let grown = room.and_then(|room| could_grow(&room.growth));
     let text = |table: Option<Table>| table.map(|table| table.to_string());
     let tests = test_table(tests);
@@ -231,4 +224,30 @@ fn test_table(tests: &[TestReport]) -> Option<Table> {
         table.add_row([test.name, admits, &test.why]);
     }
     (!tests.is_empty()).then_some(table)
+}
+
+/// Returns the reservations as a timetable, or `None` without reservations.
+fn timetable(rows: &[TimetableRow]) -> Option<Table> {
+    let header =
+        ["in a timetable", "CPU", "gets", "every", "longest gap", "of the CPU, ppm", "above X/Y"];
+    let mut table = table(&header);
+    for TimetableRow { reservation, cpu, share, why } in rows {
+        let time = |nanos: u64| Duration::from_nanos(nanos).to_string();
+        let numbers = match (share, why) {
+            (Some(share), _) => [
+                time(share.budget_ns),
+                time(share.period_ns),
+                time(share.longest_gap_ns),
+                share.bandwidth_ppm.to_string(),
+                share.above_x_over_y_ppm.to_string(),
+            ],
+            (None, why) => {
+                let why = why.clone().unwrap_or_default();
+                [why, "-".into(), "-".into(), "-".into(), "-".into()]
+            }
+        };
+        table.add_row([vec![reservation.clone(), cpu.to_string()], numbers.into()].concat());
+    }
+    align_right(&mut table, 1..=6);
+    (!rows.is_empty()).then_some(table)
 }

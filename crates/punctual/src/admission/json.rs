@@ -1,13 +1,12 @@
-//! Renders the answer as JSON. The field names are part of the interface.
+//! The form in which an answer is serialised. The field names are part of the interface.
 
 use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{Grant, Refusal, Shortfall, TestReport};
-use punctual_model::{Contract, Duration};
-use serde::Serialize;
+use punctual_model::Duration;
+use serde::{Serialize, Serializer};
 
-use super::Explanation;
-use super::timetable::Row;
-use punctual::host::Stamp;
+use super::{Answer, TimetableRow};
+use crate::host::Stamp;
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -21,7 +20,7 @@ struct Page<'a> {
     /// Null without `--explain`, or if the contract is refused.
     could_grow: Option<Vec<Offer<'a>>>,
     /// The reservations in a timetable; null without `--explain`, or if the contract is refused.
-    timetable: Option<&'a [Row]>,
+    timetable: Option<&'a [TimetableRow]>,
     /// The assumed costs of switches and sending, and their source.
     host_profile: &'a Stamp,
     /// Parts of the file that the contract does not cover.
@@ -125,19 +124,19 @@ struct Offer<'a> {
     to: u64,
 }
 
-/// Returns the value to print.
-pub(super) fn page<'a>(
-    contract: &'a Contract,
-    answer: &'a Result<Grant, Box<Refusal>>,
-    explanation: Option<&'a Explanation>,
-    host_profile: &'a Stamp,
-    notes: &'a [String],
-) -> impl Serialize + 'a {
-    let room = explanation.and_then(|more| more.room.as_ref());
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        page(self).serialize(serializer)
+    }
+}
+
+fn page(answer: &Answer) -> Page<'_> {
+    let Answer { contract, outcome, explanation, host_profile, notes } = answer;
+    let room = explanation.as_ref().and_then(|more| more.room.as_ref());
     Page {
-        admitted: answer.is_ok(),
-        tasks: tasks(answer),
-        tests: tests(answer).iter().map(test).collect(),
+        admitted: outcome.is_ok(),
+        tasks: tasks(outcome),
+        tests: tests(outcome).iter().map(test).collect(),
         reservations: contract
             .reservations
             .iter()
@@ -147,9 +146,9 @@ pub(super) fn page<'a>(
                 period_ns: named.reservation.period().as_nanos(),
             })
             .collect(),
-        channels: channels(answer),
-        streams: streams(mappings(answer)),
-        refusal: answer.as_ref().err().map(|refusal| refused(refusal)),
+        channels: channels(outcome),
+        streams: streams(answer.mappings()),
+        refusal: outcome.as_ref().err().map(|refusal| refused(refusal)),
         could_grow: room.map(|room| room.growth.numbers.iter().map(offer).collect()),
         timetable: room.map(|room| &room.timetable[..]),
         host_profile,
@@ -229,14 +228,6 @@ fn streams(mappings: &[Mapping]) -> Vec<Stream<'_>> {
             arithmetic: &mapping.arithmetic,
         })
         .collect()
-}
-
-/// Returns the derivations of the streams, whether they were admitted or not.
-pub(super) fn mappings(answer: &Result<Grant, Box<Refusal>>) -> &[Mapping] {
-    match answer {
-        Ok(grant) => &grant.streams,
-        Err(refusal) => &refusal.streams,
-    }
 }
 
 fn tests(answer: &Result<Grant, Box<Refusal>>) -> &[TestReport] {
