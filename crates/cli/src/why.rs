@@ -1,17 +1,17 @@
 //! `punctual why`: watches a program, and explains why each late job was late.
 
-mod json;
-pub(crate) mod text;
+mod text;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use punctual::program::Target;
 use punctual::trace::Recorded;
-use punctual::why::{self, Options};
+use punctual::why::{self, EndRecord, LateRecord, Options, late_at_end};
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_trace::check::{Unjudgeable, Verdict};
+use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -97,7 +97,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let mut report = text::Report::new(args.worst, clock::now());
     let mut ended = why::watch(&target, options, |session, seen, late| {
         if args.json {
-            output::print(&json::late(session, late)?)?;
+            output::print(&lines(late.iter().map(|one| LateRecord::in_session(session, one)))?)?;
         }
         recorded.more(seen, late)?;
         report.more(late);
@@ -106,7 +106,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
     recorded.end()?;
     if args.json {
-        output::print(&json::end(&ended)?)?;
+        output::print(&(lines(late_at_end(&ended))? + &lines([EndRecord::of(&ended)])?))?;
     } else {
         report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
@@ -127,12 +127,21 @@ pub(crate) fn target(pid: Option<u32>, command: &[OsString]) -> Result<Target, F
 
 fn of_a_trace(args: &Args, path: &Path) -> Outcome {
     let of = why::of_trace(path)?;
-    output::print(&if args.json { json::of_trace(&of)? } else { text::of_trace(args.worst, &of) })?;
+    output::print(&if args.json {
+        lines(of.late_records())? + &lines([of.end_record()])?
+    } else {
+        text::of_trace(args.worst, &of)
+    })?;
     Ok(match exit(of.subjects.iter().map(|(_, judged)| judged.verdict)) {
         // The missing part may contain a promise or a job.
         Exit::Kept if !of.state.is_whole() => Exit::NotJudgeable,
         exit => exit,
     })
+}
+
+/// Returns a line of JSON for each record.
+fn lines(records: impl IntoIterator<Item = impl Serialize>) -> Result<String, Failure> {
+    records.into_iter().map(|record| Ok(output::json_line(&record)? + "\n")).collect()
 }
 
 /// Returns 1 for a broken promise, else 4 for one that cannot be judged. A subject without a

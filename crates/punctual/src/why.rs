@@ -1,5 +1,7 @@
 //! Explains why jobs were late, for a program or process that is watched or from a trace file.
 
+mod records;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -15,6 +17,9 @@ use punctual_trace::{Sink, Subject};
 pub use punctual_observe::Ended;
 pub use punctual_trace::cause::Verdict;
 pub use punctual_trace::check::Judged;
+pub use records::{
+    CauseRecord, EndRecord, JobRecord, LateRecord, SubjectRecord, TraceEndRecord, late_at_end,
+};
 
 use crate::Failure;
 use crate::program::{Program, Target, enforcer};
