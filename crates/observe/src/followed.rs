@@ -1,17 +1,16 @@
-//! The threads of a process and of its descendants (proc(5)).
+//! The threads of processes and of their descendants, and how they change.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
+
+use crate::tree::{Enforcer, Tree};
 
 /// Processes whose threads are looked up repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
     roots: Vec<u32>,
     threads: BTreeSet<u32>,
-    /// The program whose threads enforce budgets if its first argument is one of these: they are
-    /// not the work.
-    own: Option<(PathBuf, &'static [&'static str])>,
+    own: Option<Enforcer>,
     enforcers: BTreeSet<u32>,
 }
 
@@ -41,34 +40,11 @@ impl Followed {
 
     /// Looks up the threads again, and returns the changes.
     pub(crate) fn look(&mut self) -> Changes {
-        let mut threads = BTreeSet::new();
         let mut changes = Changes::default();
-        let mut processes = self.roots.clone();
-        let mut seen = BTreeSet::new();
-        while let Some(process) = processes.pop() {
-            if !seen.insert(process) || is_dead(process) {
-                continue;
-            }
-            let is_ours = self.own.as_ref().is_some_and(|(program, commands)| {
-                fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == *program)
-                    && first_argument(process).is_some_and(|word| commands.contains(&&*word))
-            });
-            for tid in numbers(&format!("/proc/{process}/task")) {
-                let children = fs::read_to_string(format!("/proc/{process}/task/{tid}/children"));
-                let children = children.unwrap_or_default();
-                processes.extend(
-                    children
-                        .split_whitespace()
-                        .filter_map(|pid| pid.parse().ok())
-                        .filter(|pid: &u32| !seen.contains(pid)),
-                );
-                if !is_ours {
-                    threads.insert(tid);
-                } else if self.enforcers.insert(tid) {
-                    changes.enforcers.push(tid);
-                }
-            }
-        }
+        let tree = Tree::of(&self.roots, self.own.as_ref());
+        let threads: BTreeSet<u32> = tree.threads.into_iter().map(|(_, thread)| thread).collect();
+        let new = tree.enforcers.into_iter().filter(|&thread| self.enforcers.insert(thread));
+        changes.enforcers.extend(new);
         changes.came = threads.difference(&self.threads).copied().collect();
         changes.went = self.threads.difference(&threads).copied().collect();
         self.threads = threads;
@@ -81,34 +57,11 @@ impl Followed {
     }
 }
 
-fn numbers(folder: &str) -> Vec<u32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn first_argument(process: u32) -> Option<String> {
-    let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
-    let word = line.split(|&byte| byte == 0).nth(1)?;
-    String::from_utf8(word.to_vec()).ok()
-}
-
-/// Returns true for a zombie: a process that has ended and not been reaped keeps its directory in
-/// /proc.
-fn is_dead(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The preceding name is in parentheses, and may contain some itself.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
-}
-
-/// Returns the name of a thread.
-pub(crate) fn name(tid: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
-    Some(text.trim_end().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::{first_argument, name};
+    use std::fs;
     use std::process::{Command, Stdio};
 
     /// The same program is the work or an enforcer, depending on its first argument.

@@ -3,7 +3,8 @@
 //! ```text
 //! collector   the kernel's records: a BPF program, a ring buffer, drained a few times a second
 //! record      the same as types of `trace::kernel`
-//! followed    the threads of processes and of their descendants (/proc)
+//! tree        the threads of processes and of their descendants (/proc)
+//! followed    how these change
 //! threads     records -> each thread's use of time -> events of its jobs
 //! seen        the observations of a session, for a trace file
 //! session     followed threads -> late jobs -> verdicts
@@ -25,6 +26,7 @@ mod run;
 mod seen;
 mod session;
 mod threads;
+pub mod tree;
 
 pub use collector::{CollectError, Collector, Counts};
 pub use fitting::{Fitting, Promised, SeenThread};

@@ -10,7 +10,6 @@ mod account;
 mod broker;
 mod observed;
 mod threads;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +17,7 @@ use std::path::PathBuf;
 use punctual_client::Broker;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
+use punctual_observe::tree::{Enforcer, Tree};
 use punctual_trace::Promise;
 
 pub use account::{JobAccount, LATE_KEPT, LatencyHistogram, RECENT, TaskAccounts};
@@ -27,9 +27,8 @@ pub use punctual_observe::Counts;
 pub use threads::{Jobs, JobsState, ThreadJobs, ThreadState};
 
 use crate::Failure;
-use crate::program::{Program, Target};
+use crate::program::{Program, Target, enforcer};
 use threads::Uses;
-use tree::Tree;
 
 /// The interval at which the kernel's records are collected.
 const COLLECT: Duration = Duration::from_millis(50);
@@ -90,7 +89,7 @@ pub struct Watcher {
     root: Option<u32>,
     promise: Promise,
     uses: Uses,
-    this_program: Option<PathBuf>,
+    enforcer: Option<Enforcer>,
 }
 
 impl Watcher {
@@ -118,7 +117,7 @@ impl Watcher {
             root,
             promise,
             uses: Uses::default(),
-            this_program: std::env::current_exe().ok(),
+            enforcer: enforcer(),
         })
     }
 
@@ -143,7 +142,7 @@ impl Watcher {
     /// Asks the broker, updates the set of watched threads, and returns the current state.
     pub fn state(&mut self) -> HostState {
         let broker = self.link.ask().map_err(|why| why.to_string());
-        let tree = self.root.map(|root| Tree::of(root, self.this_program.as_deref()));
+        let tree = self.root.map(|root| Tree::of(&[root], self.enforcer.as_ref()));
         let tree = tree.unwrap_or_default();
         let grants = broker.as_ref().map_or(&[][..], |state| &state.status.grants[..]);
         let mut targets: BTreeMap<u32, Promise> =

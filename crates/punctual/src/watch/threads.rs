@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant, Service};
 use punctual_observe::Counts;
+use punctual_observe::tree::{self, Tree};
 use punctual_trace::Promise;
 
 use super::account::{JobAccount, TaskAccounts};
 use super::observed::{JobEvent, Observed, WatchedThread};
-use super::tree::{self, Tree};
 
 /// Observes the jobs of threads and keeps their accounts.
 pub struct Jobs {
