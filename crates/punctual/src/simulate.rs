@@ -12,6 +12,7 @@ mod options;
 mod presence;
 mod receiving;
 mod report;
+mod slices;
 mod steps;
 mod streams;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use options::{
 pub use presence::{Departed, Joined};
 pub use receiving::ReceivingOutcome;
 pub use report::{Faults, Outcomes, Report, Stolen};
+pub use slices::Slices;
 pub use streams::StreamOutcome;
 pub use witness::{Found, Release, Search, search};
 

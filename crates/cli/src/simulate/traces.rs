@@ -1,14 +1,13 @@
 //! Writes a simulated run, beside the summary, as slices for a viewer, as a trace file, and as the
 //! page that `punctual report` makes of one.
 
-use std::io::{self, BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use punctual::simulate::Watching;
+use punctual::simulate::{Slices, Watching};
 use punctual_model::{HostProfile, Instant};
 use punctual_observe::{Existing, Recorder, run_in_virtual_time};
-use punctual_trace::{Event, Kind, Sink, Subject};
-use serde::Serialize;
+use punctual_trace::{Event, Sink, Subject};
 use tempfile::NamedTempFile;
 
 use super::options::Args;
@@ -20,7 +19,7 @@ use punctual::host::Stamp;
 
 /// The outputs, each present if it was requested.
 pub(super) struct Traces {
-    slices: Option<Slices>,
+    slices: Option<Slices<BufWriter<NewFile>>>,
     file: Option<Recorder>,
     page: Option<Page>,
     /// The number of subjects in the trace file so far; the last of them are those of the current
@@ -39,7 +38,8 @@ impl Traces {
     /// Opens the outputs that `args` requests, for a run of this contract.
     pub(super) fn of(args: &Args, contract: &str) -> Result<Self, Failure> {
         let slices = args.perfetto.as_deref();
-        let slices = slices.map(|path| Slices::beside(path, args.trace.force)).transpose()?;
+        let slices = slices.map(|path| NewFile::beside(path, args.trace.force)).transpose()?;
+        let slices = slices.map(|file| Slices::new(BufWriter::new(file)));
         let page = args.report.as_deref().map(|path| Page::beside(path, args)).transpose()?;
         let file = match &page {
             Some(Page { trace: Shown::Own(own), .. }) => {
@@ -74,7 +74,12 @@ impl Traces {
         if let Some(page) = self.page {
             page.write(host, stamp)?;
         }
-        self.slices.map_or(Ok(()), Slices::finish)
+        let Some(slices) = self.slices else { return Ok(()) };
+        // The writer flushes what it holds, or is the one that failed.
+        let (out, written) = slices.finish();
+        let (file, _) = out.into_parts();
+        written.map_err(|error| file.refuse(&error))?;
+        file.place()
     }
 }
 
@@ -138,100 +143,5 @@ impl Page {
         })?;
         shown.admit(host, &stamp.line());
         report::write(self.file, &shown.to_html(&self.title))
-    }
-}
-
-/// Writes the schedule during the run in the trace-event JSON that the Perfetto viewer opens. Each
-/// CPU is a process (all CPUs share one where tasks migrate), each task a track, and each stretch
-/// of execution of a job a slice.
-struct Slices {
-    file: BufWriter<NewFile>,
-    /// The start of the current stretch of each task's running job. One run at a time is written.
-    since: Vec<Instant>,
-    first: bool,
-    /// The first write error; nothing is written after it.
-    error: Option<io::Error>,
-}
-
-/// One complete event ("X"), with times in microseconds.
-#[derive(Serialize)]
-struct Slice<'a> {
-    name: &'a str,
-    ph: &'static str,
-    pid: u16,
-    tid: u32,
-    ts: f64,
-    dur: f64,
-    args: Job,
-}
-
-#[derive(Serialize)]
-struct Job {
-    job: u64,
-    release_ns: u64,
-    ends: &'static str,
-}
-
-impl Slices {
-    /// Opens a file beside `path`, which takes its place when it is complete.
-    fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
-        let file = BufWriter::new(NewFile::beside(path, force)?);
-        let mut slices = Self { file, since: Vec::new(), first: true, error: None };
-        slices.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-        Ok(slices)
-    }
-
-    fn record(&mut self, cpu: u16, name: &str, event: Event) {
-        let task = event.job.task as usize;
-        if self.since.len() <= task {
-            self.since.resize(task + 1, Instant::ZERO);
-        }
-        let since = self.since[task];
-        let ends = match event.kind {
-            Kind::Start | Kind::Resume => {
-                self.since[task] = event.at;
-                return;
-            }
-            // These occur within the job's slices and do not end them.
-            Kind::Overrun { .. }
-            | Kind::Skip { .. }
-            | Kind::Replenish { .. }
-            | Kind::Throttle { .. }
-            | Kind::Unthrottle => return,
-            Kind::GiveWay => "gives way",
-            Kind::Complete => "complete",
-            Kind::Abort => "aborted",
-            Kind::Contained => "contained",
-        };
-        let micros = |nanos: u64| nanos as f64 / 1000.0;
-        let slice = Slice {
-            name,
-            ph: "X",
-            pid: cpu,
-            tid: event.job.task,
-            ts: micros(since.as_nanos()),
-            dur: micros((event.at - since).as_nanos()),
-            args: Job { job: event.job.index, release_ns: event.release.as_nanos(), ends },
-        };
-        self.write(if self.first { b"\n" } else { b",\n" });
-        if self.error.is_none() {
-            self.error = serde_json::to_writer(&mut self.file, &slice).err().map(io::Error::from);
-        }
-        self.first = false;
-    }
-
-    /// Puts the complete file in its place.
-    fn finish(mut self) -> Result<(), Failure> {
-        self.write(b"\n]}\n");
-        let flushed = self.error.map_or_else(|| self.file.flush(), Err);
-        flushed.map_err(|error| self.file.get_ref().refuse(&error))?;
-        let (file, _) = self.file.into_parts();
-        file.place()
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        if self.error.is_none() {
-            self.error = self.file.write_all(bytes).err();
-        }
     }
 }
