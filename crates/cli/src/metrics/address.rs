@@ -29,7 +29,7 @@ pub(crate) enum AddressError {
     /// Any host on the network could connect.
     #[error(
         "{0} is not a loopback address: metrics name users and programs, and are not encrypted; \
-         listen on 127.0.0.1 or [::1], with a proxy before it that asks who wants to know"
+         listen on 127.0.0.1 or [::1], behind a proxy that authenticates its clients"
     )]
     NotLoopback(SocketAddr),
 }

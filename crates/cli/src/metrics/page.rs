@@ -101,13 +101,13 @@ fn broker(to: &mut Families, status: &Status, channels: &ChannelsStatus) -> fmt:
     let cpus = Unit::Other("cpus".into());
     let capacity = totals.reservable_ppm * u64::from(totals.cpus);
     let none = || [([], ratio(capacity))];
-    let help = "What may be promised of the CPUs together.";
+    let help = "The part of all CPUs that may be granted.";
     to.gauges("punctual_capacity", help, Some(&cpus), none())?;
     let granted = [([], ratio(totals.granted_ppm))];
-    let help = "What is granted of the CPUs, with what is set aside for channels.";
+    let help = "The granted part of all CPUs, with the part reserved for channels.";
     to.gauges("punctual_granted", help, Some(&cpus), granted)?;
     to.gauge("punctual_grants", "Grants in force, without channels.", totals.grants as f64)?;
-    let help = "Connections to the broker, that of these metrics too.";
+    let help = "Connections to the broker, including that of these metrics.";
     to.gauge("punctual_connections", help, totals.connections as f64)?;
     let of_channels = channels.totals.as_ref().map(|totals| ("channels", totals.refused));
     let refused = [Some(("cpu", totals.refused)), of_channels].into_iter().flatten();
@@ -115,9 +115,9 @@ fn broker(to: &mut Families, status: &Status, channels: &ChannelsStatus) -> fmt:
     let refused = refused.map(|(of, count)| ([("of", of.to_owned())], count));
     to.counters("punctual_refusals", help, refused)?;
     let looks = &totals.guard;
-    let help = "Looks of the guard at what is used, since it started.";
+    let help = "Checks of the use by the guard since it started.";
     to.counters("punctual_guard_looks", help, [([], looks.looks)])?;
-    let help = "Looks of the guard that were over more than a millisecond after they were due.";
+    let help = "Checks of the guard that ended more than a millisecond after they were due.";
     to.counters("punctual_guard_late_looks", help, [([], looks.late)])?;
     let help =
         "The longest from when a look of the guard was due until it was over, since it started.";
@@ -139,10 +139,11 @@ fn grants(to: &mut Families, grants: &[GrantStatus]) -> fmt::Result {
     };
     let cpus = Unit::Other("cpus".into());
     let granted = shown.iter().map(|grant| (labels(grant), ratio(grant.share_ppm)));
-    let help = "Of a CPU, as granted.";
+    let help = "The granted part of a CPU.";
     to.gauges("punctual_grant_budget", help, Some(&cpus), granted)?;
     let used = shown.iter().filter_map(|grant| Some((labels(grant), ratio(grant.used_ppm?))));
-    let help = "Of a CPU, as used over the broker's last look: a second or four periods.";
+    let help =
+        "The part of a CPU that was used in the broker's last window, of a second or four periods.";
     to.gauges("punctual_grant_used", help, Some(&cpus), used)?;
     let left_out = (grants.len() - shown.len()) as f64;
     let help = "Grants without rows of their own here, because there are too many.";
@@ -154,9 +155,9 @@ fn observed(to: &mut Families, observer: &Observer) -> fmt::Result {
     let help = "Threads that are watched.";
     to.gauge("punctual_observer_threads", help, *threads as f64)?;
     let one = |count| [([], count)];
-    let help = "Records of the kernel that the observer was given.";
+    let help = "Kernel records that the observer received.";
     to.counters("punctual_observer_records", help, one(counts.written))?;
-    let help = "Records of the kernel that were lost: jobs of that time are not judged.";
+    let help = "Kernel records that were lost; the jobs of that time are not judged.";
     to.counters("punctual_observer_records_lost", help, one(counts.lost))?;
     let help = "Processor time of the observer and of answering for these metrics.";
     to.counter_of_seconds("punctual_observer_cpu", help, seconds(cpu.as_nanos()))?;

@@ -51,9 +51,7 @@ impl Evidence {
                  to an emulated link: it shows that host and sender keep the promise, not that the \
                  programs and the network do"
             }
-            Self::Broker => {
-                "the broker counted the messages of the channel, whichever program holds it"
-            }
+            Self::Broker => "the broker counted the messages of the program that holds the channel",
         }
     }
 }
@@ -330,5 +328,25 @@ mod tests {
             assert_eq!((&stream.became, stream.jobs, stream.late), (both, 6, 2));
             assert_eq!(stream.evidence, [Evidence::Synthetic, Evidence::EmulatedLink]);
         }
+    }
+
+    #[test]
+    fn without_a_program_that_runs_commands_theirs_are_not_judgeable() {
+        let text = "[[reservation]]\nname = 'r'\nbudget = '1ms'\nperiod = '10ms'\n\
+                    [[command]]\nname = 'c'\nrun = ['true']\nreservation = 'r'\n";
+        let contract = Contract::parse("test", text.as_bytes()).expect("valid");
+        let why = |run_by: Option<&str>| {
+            let options = Options {
+                length: Duration::from_secs(1),
+                only_programs: false,
+                broker: "/nonexistent/broker.sock".into(),
+                run_by: run_by.map(Into::into),
+            };
+            let command = all(&contract, &options).pop().expect("the command's");
+            assert_eq!((command.kind, command.became.name()), ("command", "not judgeable"));
+            command.why().expect("it says why")
+        };
+        assert_eq!(why(Some("/usr/bin/punctual")), "it was not seen to run");
+        assert_eq!(why(None), "no program punctual was given that would run it");
     }
 }

@@ -8,7 +8,7 @@ use punctual_channel::fragment::{Fragments, HEADER_BYTES};
 use punctual_channel::rings::Takes;
 use punctual_channel::server::sender::thread::SPIN;
 use punctual_channel::transport::{NullDevice, Packet, Piece, Transport as _};
-use punctual_linux::bell::Bell;
+use punctual_linux::event_count::EventCount;
 use punctual_linux::clock::{self, thread_cpu_time};
 use punctual_linux::memfd::Readable;
 use punctual_linux::net::Place;
@@ -30,7 +30,7 @@ struct Made {
 
 pub(super) fn run(point: Point) -> Sent {
     let stop = AtomicBool::new(false);
-    let (bell, has_room) = (Bell::new(), Bell::new());
+    let (filled, has_room) = (EventCount::new(), EventCount::new());
     let end = at(clock::now(), point.length);
     let room = 2 * SENDERS * point.cut.packets_of(MESSAGE);
     let (made, to_send) = RingBuffer::new(room as usize);
@@ -46,13 +46,13 @@ pub(super) fn run(point: Point) -> Sent {
         let filling = scope.spawn(|| keep_full(clients, &stop));
         let linking = scope.spawn(|| {
             to_the_front(1);
-            Link { point, memory, to_send, sent }.run(&bell, &has_room, end)
+            Link { point, memory, to_send, sent }.run(&filled, &has_room, end)
         });
         let making = scope.spawn(|| {
             let takes = takes.into_iter().map(|one| one.end);
             let maker = Maker { point, takes: takes.collect(), made, released, numbers: [0; 4] };
             to_the_front(0);
-            maker.run(&bell, &has_room, end)
+            maker.run(&filled, &has_room, end)
         });
         let (messages, within, of_link) = linking.join().expect("no panic");
         let of_maker = making.join().expect("no panic");
@@ -73,13 +73,13 @@ struct Maker {
 
 impl Maker {
     /// Makes a block of each sender's message in turn, for as long as there is room.
-    fn run(mut self, bell: &Bell, room: &Bell, end: Instant) -> Service {
+    fn run(mut self, filled: &EventCount, room: &EventCount, end: Instant) -> Service {
         let cpu = thread_cpu_time();
         let block = self.point.cut.packet_bytes() * self.point.cut.packets_per_block();
         // For each sender: the position of its message, and how much of it is made.
         let mut heads: Vec<Option<(usize, u32)>> = vec![None; self.takes.len()];
         while clock::now() < end {
-            let rung = room.rings();
+            let seen = room.count();
             while let Ok(sender) = self.released.pop() {
                 let _ = self.takes[sender].release(1);
             }
@@ -97,7 +97,7 @@ impl Maker {
                 }
                 self.make(sender, position, made..to);
                 // At a preemption point the link thread runs.
-                bell.ring();
+                filled.notify();
                 any = true;
                 *head = (to < MESSAGE).then_some((position, to));
                 self.numbers[sender] += u64::from(to == MESSAGE);
@@ -105,7 +105,7 @@ impl Maker {
             if !any {
                 // Until a message has left, or clients have published.
                 let soon = clock::now() + Duration::from_micros(200);
-                room.sleep_until(rung, soon.min(end));
+                room.sleep_until(seen, soon.min(end));
             }
         }
         thread_cpu_time() - cpu
@@ -141,14 +141,14 @@ struct Link {
 
 impl Link {
     /// Sends one packet after the other, each when the link is free.
-    fn run(mut self, bell: &Bell, room: &Bell, end: Instant) -> (u64, Duration, Service) {
+    fn run(mut self, filled: &EventCount, room: &EventCount, end: Instant) -> (u64, Duration, Service) {
         let link = self.point.link;
         let ahead = self.point.block_time() * 2;
         let mut device = NullDevice::new(link, 1 << 20, ahead, ());
         let (start, cpu) = (clock::now(), thread_cpu_time());
         let mut messages = 0;
         loop {
-            let rung = bell.rings();
+            let seen = filled.count();
             let now = clock::now();
             if now >= end {
                 return (messages, now - start, thread_cpu_time() - cpu);
@@ -163,7 +163,7 @@ impl Link {
                 }
             }
             let Ok(made) = self.to_send.pop() else {
-                bell.sleep_until(rung, end);
+                filled.sleep_until(seen, end);
                 continue;
             };
             let bytes = Place::within(&self.memory[made.sender], made.from..made.to);
@@ -172,7 +172,7 @@ impl Link {
             if made.is_last {
                 messages += 1;
                 let _ = self.sent.push(made.sender);
-                room.ring();
+                room.notify();
             }
         }
     }

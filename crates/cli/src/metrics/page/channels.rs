@@ -17,9 +17,9 @@ pub(super) fn write(to: &mut Families, channels: &ChannelsStatus) -> fmt::Result
     let (second, bytes) = (Unit::Seconds, Unit::Other("bytes_per_second".into()));
     to.gauge("punctual_channels", "Channels that are granted.", f64::from(totals.channels))?;
     let rate = |bps: u64| [([], bps as f64 / 8.0)];
-    let help = "What the link carries.";
+    let help = "The capacity of the link.";
     to.gauges("punctual_link", help, Some(&bytes), rate(totals.link_bps))?;
-    let help = "What is promised of the link.";
+    let help = "The promised part of the link.";
     to.gauges("punctual_link_promised", help, Some(&bytes), rate(totals.promised_bps))?;
 
     let all = &channels.channels;
@@ -44,7 +44,9 @@ pub(super) fn write(to: &mut Families, channels: &ChannelsStatus) -> fmt::Result
     let help = "The same as measured since its queue was attached.";
     to.gauges("punctual_channel_delay", help, Some(&second), delays)?;
     let counts: [Count; 3] = [
-        ("punctual_channel_messages_offered", "Messages that came.", |counts| counts.offered),
+        ("punctual_channel_messages_offered", "Messages that were offered.", |counts| {
+            counts.offered
+        }),
         ("punctual_channel_messages", "Messages that were handed over.", |counts| counts.done),
         ("punctual_channel_messages_late", "Those of them that were late.", |counts| counts.late),
     ];

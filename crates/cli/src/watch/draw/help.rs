@@ -10,13 +10,13 @@ const TEXT: &str = "\
 q, Ctrl-C    quit
 ↑ ↓, k j     move; in a detail: scroll
 PgUp PgDn    ten rows, Home End: the first and the last
-Enter        all about the chosen row;  Esc back
-s, r         sort by the next column;  the other way round
-p, Space     hold the picture;  again: go on
+Enter        all about the selected row;  Esc back
+s, r         sort by the next column;  reverse the order
+p, Space     freeze the picture;  again: continue
 granted      of a CPU; used: the same, over the last second
-slack        what the tightest of the recent jobs had left
-late         jobs after their deadlines; cause: of most
-–            not promised, or nobody can see it";
+slack        the time left to the tightest recent job
+late         jobs after their deadlines; cause: the main one
+–            not promised, or not visible";
 
 pub(super) fn draw(frame: &mut Frame, area: Rect, look: Look) {
     let lines = TEXT.lines().count() as u16;
