@@ -61,10 +61,10 @@ const ENFORCERS: &[&str] = &["run", "serve"];
 /// Returns this program, which enforces budgets if it is `punctual`, with its commands that do so.
 /// `None` if its path is not known.
 pub fn enforcer() -> Option<(PathBuf, &'static [&'static str])> {
-    enforcer_at(&std::env::current_exe().ok()?)
+    Some((std::env::current_exe().ok()?, ENFORCERS))
 }
 
-/// Returns the same for the program `punctual` at `path`, as /proc names it.
+/// Returns the same for the program `punctual` at `path`, which may contain symbolic links.
 pub(crate) fn enforcer_at(path: &Path) -> Option<(PathBuf, &'static [&'static str])> {
     Some((path.canonicalize().ok()?, ENFORCERS))
 }

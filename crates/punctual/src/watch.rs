@@ -1,8 +1,8 @@
 //! Watches what runs on this host: the broker's grants and channels, and the jobs of threads.
 //!
 //! - [`BrokerState`]: the broker's answer, which is also what `punctual status` shows.
-//! - [`JobEvent`], [`Observed`]: the starts and ends of jobs as the kernel reports them.
-//! - [`JobAccount`], [`TaskAccounts`]: what was counted of jobs, for a thread and for a name.
+//! - [`JobEvent`]: the start or the end of a job as the kernel reports it.
+//! - [`JobAccount`], [`TaskAccounts`]: the counts of jobs, for a thread and for each name.
 //! - [`Jobs`]: observes threads and keeps their accounts.
 //! - [`Watcher`]: all of this at regular intervals, as [`HostState`].
 
@@ -22,7 +22,7 @@ use punctual_trace::Promise;
 
 pub use account::{JobAccount, LATE_KEPT, LatencyHistogram, RECENT, TaskAccounts};
 pub use broker::{BrokerLink, BrokerState, promise_of, thread_of};
-pub use observed::{JobEvent, Observed, WatchedThread};
+pub use observed::JobEvent;
 pub use punctual_observe::Counts;
 pub use threads::{Jobs, JobsState, ThreadJobs, ThreadState};
 

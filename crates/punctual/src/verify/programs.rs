@@ -1,9 +1,9 @@
 //! Runs the commands of the contract by `punctual run`, and finds the command of each thread.
 //!
 //! That is a process of its own, although [`crate::run`] could run the commands in this one:
-//! - Both wait for the signals of a process (SIGTERM, SIGINT, …) one at a time, and a signal that
-//!   the one takes never reaches the other. A run ends its programs at a signal, which a process
-//!   can be sent but a part of it cannot.
+//! - A run and a verification both wait for signals (SIGTERM, SIGINT, …) and take them one at a
+//!   time: a signal that one of them takes never reaches the other. A signal is also how a run is
+//!   told to end its programs.
 //! - A run reaps its programs and, while it is stopped by job control, stops its whole process.
 //! - The session tells work from enforcement by processes: the descendants of `punctual run` are
 //!   the work, and its threads, which stop the programs at the end of their budgets, are the

@@ -1,7 +1,7 @@
 //! Watches running threads: the starts and ends of their jobs, and the causes of late ones.
 //!
 //! Each thread has a promise of its own, and the set of threads may change at every look. Results
-//! are handed on as they occur and not kept, so a watch may last forever.
+//! are passed on as they occur and not kept, so a watch may last any time.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ const REMEMBERED: usize = 1024;
 
 /// A thread to be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WatchedThread {
+pub(super) struct WatchedThread {
     /// Its kernel id.
-    pub thread: u32,
+    pub(super) thread: u32,
     /// The promise it is held to.
-    pub promise: Promise,
+    pub(super) promise: Promise,
 }
 
 /// An event of a watched thread.
@@ -52,7 +52,7 @@ struct Watched {
 }
 
 /// Observes threads. Call [`Self::turn`] at least ten times a second.
-pub struct Observed {
+pub(super) struct Observed {
     watched: Threads,
     threads: BTreeMap<u32, Watched>,
     /// Threads missing at the last look. Their last records may still arrive.
@@ -64,18 +64,18 @@ impl Observed {
     ///
     /// # Errors
     /// Returns [`CollectError`] if the kernel's records are unavailable, with a remedy.
-    pub fn start() -> Result<Self, CollectError> {
+    pub(super) fn start() -> Result<Self, CollectError> {
         let watched = Threads::start(REMEMBERED)?;
         Ok(Self { watched, threads: BTreeMap::new(), gone: Vec::new() })
     }
 
     /// Declares threads that stop others when their budgets are exhausted, and resume them.
-    pub fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
+    pub(super) fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
         threads.into_iter().for_each(|thread| self.watched.enforcer(thread));
     }
 
     /// Watches exactly these threads from now on.
-    pub fn watch(&mut self, targets: &[WatchedThread]) {
+    pub(super) fn watch(&mut self, targets: &[WatchedThread]) {
         for thread in std::mem::take(&mut self.gone) {
             // The thread, or another with its id, may have come back.
             if !targets.iter().any(|target| target.thread == thread) {
@@ -96,19 +96,14 @@ impl Observed {
     }
 
     /// Returns what happened since the last call, in order.
-    pub fn turn(&mut self) -> Vec<JobEvent> {
+    pub(super) fn turn(&mut self) -> Vec<JobEvent> {
         let mut came = Vec::new();
         self.watched.drain(|one| came.push(one));
         came.into_iter().filter_map(|one| self.take(one)).collect()
     }
 
-    /// Returns the number of watched threads.
-    pub fn threads(&self) -> usize {
-        self.threads.len()
-    }
-
     /// Returns the counts of kernel records.
-    pub fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counts {
         self.watched.counts()
     }
 
@@ -213,6 +208,6 @@ mod tests {
         }
         observed.watch(&[]);
         observed.watch(&[]);
-        assert_eq!(observed.threads(), 0);
+        assert!(observed.threads.is_empty());
     }
 }
