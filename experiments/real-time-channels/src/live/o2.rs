@@ -8,8 +8,8 @@ use punctual_channel::fragment::{Fragments, HEADER_BYTES};
 use punctual_channel::rings::Takes;
 use punctual_channel::server::sender::thread::SPIN;
 use punctual_channel::transport::{NullDevice, Packet, Piece, Transport as _};
-use punctual_linux::event_count::EventCount;
 use punctual_linux::clock::{self, thread_cpu_time};
+use punctual_linux::event_count::EventCount;
 use punctual_linux::memfd::Readable;
 use punctual_linux::net::Place;
 use punctual_model::{Duration, Instant, Service};
@@ -141,7 +141,12 @@ struct Link {
 
 impl Link {
     /// Sends one packet after the other, each when the link is free.
-    fn run(mut self, filled: &EventCount, room: &EventCount, end: Instant) -> (u64, Duration, Service) {
+    fn run(
+        mut self,
+        filled: &EventCount,
+        room: &EventCount,
+        end: Instant,
+    ) -> (u64, Duration, Service) {
         let link = self.point.link;
         let ahead = self.point.block_time() * 2;
         let mut device = NullDevice::new(link, 1 << 20, ahead, ());
