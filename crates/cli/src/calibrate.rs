@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use punctual::calibrate::{self, Options};
 use punctual_model::Duration;
 use punctual_model::host::{Calibration, Percentile};
-use punctual_model::units;
+use punctual_model::units::{Bytes, MessageBytes};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -75,29 +75,24 @@ pub(crate) struct Args {
 }
 
 fn parse_working_set(text: &str) -> Result<u64, String> {
-    match units::parse_bytes(text) {
-        Ok(bytes) if Options::WORKING_SETS.contains(&bytes) => Ok(bytes),
+    match text.parse() {
+        Ok(Bytes(bytes)) if Options::WORKING_SETS.contains(&bytes) => Ok(bytes),
         Ok(_) => Err("a working set is measured from 64B to 64MiB".into()),
         Err(why) => Err(format!("the size \"{text}\" {why}")),
     }
 }
 
 fn parse_packet(text: &str) -> Result<u32, String> {
-    match units::parse_bytes(text) {
-        Ok(bytes) => match u32::try_from(bytes) {
-            Ok(bytes) if Options::PACKETS.contains(&bytes) => Ok(bytes),
-            _ => Err(format!("a packet has from 1B to {}B", Options::PACKETS.end())),
-        },
+    match text.parse() {
+        Ok(MessageBytes(bytes)) if Options::PACKETS.contains(&bytes) => Ok(bytes),
+        Ok(_) => Err(format!("a packet has from 1B to {}B", Options::PACKETS.end())),
         Err(why) => Err(format!("the size \"{text}\" {why}")),
     }
 }
 
 fn parse_percentile(text: &str) -> Result<Percentile, String> {
     let percent = format!("{}%", text.strip_suffix('%').unwrap_or(text));
-    let ppm = units::parse_ppm(&percent).map_err(|why| format!("\"{percent}\" {why}"))?;
-    Percentile::from_ppm(ppm).ok_or_else(|| {
-        format!("\"{percent}\" is below 50%: half of all switches would cost more than was charged")
-    })
+    percent.parse().map_err(|why| format!("\"{percent}\" {why}"))
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {

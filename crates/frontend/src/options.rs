@@ -1,15 +1,15 @@
 //! Parses values of options that several programs share.
 
-use punctual_model::{Duration, units};
+use punctual_model::Duration;
 
 /// Parses a time that is not zero, such as `10s`.
 ///
 /// # Errors
 /// Returns a sentence that says what is wrong.
 pub fn time(text: &str) -> Result<Duration, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
+    match text.parse() {
+        Ok(Duration::ZERO) => Err("it must be at least 1ns".into()),
+        Ok(time) => Ok(time),
         Err(why) => Err(format!("the time {why}")),
     }
 }

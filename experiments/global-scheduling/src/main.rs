@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use global_scheduling::bounds::density::density;
 use global_scheduling::study::{self, Seen};
-use punctual_model::{Contract, Duration, Policy, Task, units};
+use punctual_model::{Contract, Duration, Policy, Task};
 use punctual_sweep::sheet::{Sheet, Value};
 
 /// Runs a contract's tasks on CPUs that share one queue, and prints their proven bounds.
@@ -26,8 +26,8 @@ struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The virtual time after which nothing more is released
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::parse_nanos)]
-    until: u64,
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = clap::value_parser!(Duration))]
+    until: Duration,
     /// Print JSON, times in nanoseconds
     #[arg(long)]
     json: bool,
@@ -44,7 +44,7 @@ fn studied(args: &Args) -> Result<ExitCode, String> {
     let name = args.contract.display().to_string();
     let bytes = fs::read(&args.contract).map_err(|why| format!("{name}: {why}"))?;
     let contract = Contract::parse(&name, &bytes).map_err(|why| why.to_string())?;
-    let (cpus, until) = (args.cpus.unwrap_or(contract.cpus), Duration::from_nanos(args.until));
+    let (cpus, until) = (args.cpus.unwrap_or(contract.cpus), args.until);
     let seen = study::of(&contract, cpus, args.seed, until)?;
     let late: u64 = seen.iter().map(|task| task.seen.late).sum();
     let sheet = sheet(&seen);

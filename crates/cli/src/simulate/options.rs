@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use punctual::simulate::{
     self, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, When,
 };
-use punctual_model::{Duration, Reservation, units};
+use punctual_model::{Duration, Reservation};
 
 use crate::host_profile::ProfileArgs;
 use crate::trace_file::TraceArgs;
@@ -189,15 +189,19 @@ impl Args {
     }
 }
 
-fn parse_nanos(text: &str) -> Result<u64, String> {
-    units::parse_nanos(text).map_err(|why| format!("the time \"{text}\" {why}"))
+fn parse_time(text: &str) -> Result<Duration, String> {
+    text.parse().map_err(|why| format!("the time \"{text}\" {why}"))
 }
 
 fn parse_overheads(text: &str) -> Result<Overheads, String> {
     let (switch, rest) = text.split_once(',').unwrap_or((text, "0ns"));
     let (cache, wake_up) = rest.split_once(',').unwrap_or((rest, "0ns"));
-    let (switch_ns, cache_ns) = (parse_nanos(switch)?, parse_nanos(cache)?);
-    Ok(Overheads { switch_ns, cache_ns, wake_up_ns: parse_nanos(wake_up)? })
+    let nanos = |text| parse_time(text).map(Duration::as_nanos);
+    Ok(Overheads {
+        switch_ns: nanos(switch)?,
+        cache_ns: nanos(cache)?,
+        wake_up_ns: nanos(wake_up)?,
+    })
 }
 
 /// Parses `1/N`.
@@ -245,7 +249,7 @@ fn parse_extra_releases(text: &str) -> Result<ExtraReleases, String> {
 
 fn parse_late_timers(text: &str) -> Result<LateTimers, String> {
     let (most, one_in) = parse_often(text)?;
-    match parse_nanos(most)? {
+    match parse_time(most)?.as_nanos() {
         0 => Err("timers must be late by at least 1ns".into()),
         most_ns => Ok(LateTimers { most_ns, one_in }),
     }
@@ -265,7 +269,7 @@ fn parse_when(text: &str) -> Result<When, String> {
     let (name, at) = text
         .rsplit_once(':')
         .ok_or_else(|| format!("\"{text}\" does not say when; write NAME:2s for two seconds"))?;
-    Ok(When { name: name.to_owned(), at: Duration::from_nanos(parse_nanos(at)?) })
+    Ok(When { name: name.to_owned(), at: parse_time(at)? })
 }
 
 fn parse_stolen(text: &str) -> Result<Reservation, String> {

@@ -13,7 +13,7 @@ use super::check::Check;
 
 /// Returns all checks.
 pub(super) fn checks() -> [Check; 4] {
-    [freezer(), partitions(), timer_file(), left_over()]
+    [freezer(), partitions(), watchdog_timer(), left_over()]
 }
 
 /// Freezes an empty group and removes it.
@@ -59,8 +59,8 @@ fn partitions() -> Check {
     }
 }
 
-fn timer_file() -> Check {
-    const NAME: &str = "timerfd";
+fn watchdog_timer() -> Check {
+    const NAME: &str = "watchdog timer";
     match Timer::new() {
         Ok(timer) => {
             let at = clock::now().saturating_add(Duration::from_millis(1));

@@ -23,7 +23,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
-use punctual_model::{Duration, units};
+use punctual_model::Duration;
 use punctual_sweep::page::Page;
 use punctual_sweep::sheet::Sheet;
 use punctual_sweep::workers::Workers;
@@ -62,9 +62,9 @@ pub struct Args {
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
+    match text.parse() {
+        Ok(Duration::ZERO) => Err("it must be at least 1ns".into()),
+        Ok(time) => Ok(time),
         Err(why) => Err(format!("the time {why}")),
     }
 }
