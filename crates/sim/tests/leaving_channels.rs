@@ -19,6 +19,8 @@ enum Free {
     AtOnce,
     /// As soon as the admission state says so.
     Settled,
+    /// The same, and the sender says when it is idle.
+    Reported,
 }
 
 /// A sender whose blocks take 8 µs, so that the order of messages is all but preemptive.
@@ -72,6 +74,13 @@ impl Host {
         Self { free, system, all: Vec::new(), refused: 0 }
     }
 
+    /// Tells the admission state that the sender is idle, if every message so far has left.
+    fn report(&mut self, now: Instant) {
+        if self.free == Free::Reported && self.send(now, now).0 == 0 {
+            self.system.sender_idle(now);
+        }
+    }
+
     fn open(&mut self, channel: Channel, now: Instant) -> Option<u32> {
         let id = self.all.len() as u32;
         _ = self.system.settle(now);
@@ -97,13 +106,13 @@ impl Host {
         self.current(id, now).0.until = now;
         let was_there = match self.free {
             Free::AtOnce => self.system.release(id),
-            Free::Settled => self.system.retire(id, now),
+            Free::Settled | Free::Reported => self.system.retire(id, now),
         };
         assert!(was_there);
     }
 
     fn change(&mut self, id: u32, channel: Channel, now: Instant) {
-        let since = (self.free == Free::Settled).then_some(now);
+        let since = (self.free != Free::AtOnce).then_some(now);
         let request = Request::Sending(&channel);
         if self.system.change(id, request, since, &mut Steps::default()).is_err() {
             self.refused += 1;
@@ -117,6 +126,14 @@ impl Host {
     /// Has every channel send as much and as early as it may until `end`, and returns how many
     /// messages left, and how many of them late.
     fn run(&self, end: Instant) -> (u64, u64) {
+        let (left_over, sent, late) = self.send(end, end + Duration::from_secs(60));
+        assert_eq!(left_over, 0, "every message leaves");
+        (sent, late)
+    }
+
+    /// Sends the messages before `end` until `last`, and returns how many have not left by then, how
+    /// many have, and how many of them late.
+    fn send(&self, end: Instant, last: Instant) -> (u64, u64, u64) {
         let egress = egress();
         let channels: Vec<Channel> = self.all.iter().map(|open| open.channel.clone()).collect();
         let sources = self.all.iter().map(|open| {
@@ -136,15 +153,14 @@ impl Host {
             backlogs: &[],
         };
         let mut seen = Delays::new(&channels);
-        let last = end + Duration::from_secs(60);
         let mut server = Server::new(setup, Whole, sources.collect(), Exact, &mut seen);
-        assert_eq!(server.finish(last), 0, "every message leaves");
+        let left_over = server.finish(last);
         drop(server);
         let sum = |of: fn(&punctual_sim::egress::sink::ChannelDelays) -> u64| {
             seen.channels.iter().map(of).sum()
         };
         assert_eq!(sum(|one| one.refused + one.not_conforming), 0);
-        (sum(|one| one.sent), sum(|one| one.late))
+        (left_over, sum(|one| one.sent), sum(|one| one.late))
     }
 }
 
@@ -213,6 +229,7 @@ fn drawn(seed: u64, free: Free) -> (Host, Instant) {
     let mut live = Vec::new();
     let mut now = at(0);
     for _ in 0..rng.random_range(10..40) {
+        host.report(now);
         let some = (!live.is_empty()).then(|| rng.random_range(0..live.len()));
         match (rng.random_range(0..10), some) {
             (0..=2, Some(some)) => host.close(live.swap_remove(some), now),
@@ -229,7 +246,7 @@ fn drawn(seed: u64, free: Free) -> (Host, Instant) {
 fn no_message_of_an_admitted_channel_is_late_while_channels_open_change_and_close() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(400);
-    let [mut admitted, mut refused, mut sent, mut late_at_once] = [0; 4];
+    let [mut admitted, mut refused, mut sent, mut late_at_once, mut sooner] = [0; 5];
     for seed in 0..count {
         let (host, end) = drawn(seed, Free::Settled);
         let (left, late) = host.run(end);
@@ -237,6 +254,10 @@ fn no_message_of_an_admitted_channel_is_late_while_channels_open_change_and_clos
         admitted += host.all.len() as u64;
         refused += u64::from(host.refused);
         sent += left;
+        let (host, end) = drawn(seed, Free::Reported);
+        let (reported, late) = host.run(end);
+        assert_eq!(late, 0, "seed {seed}, with reports");
+        sooner += u64::from(reported != left);
         let (host, end) = drawn(seed, Free::AtOnce);
         late_at_once += u64::from(host.run(end).1 > 0);
     }
@@ -249,4 +270,5 @@ fn no_message_of_an_admitted_channel_is_late_while_channels_open_change_and_clos
         "{admitted} {refused} {sent}"
     );
     assert!(late_at_once > count / 100, "{late_at_once}");
+    assert!(sooner > count / 10, "{sooner}");
 }

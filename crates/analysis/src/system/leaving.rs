@@ -48,7 +48,9 @@
 //!
 //! The threads of the channels also take processor time from everything below them. The test counts
 //! messages that wait for the link, so this has ended only when the sender was idle, and each CPU
-//! after that.
+//! after that. A sender that goes to sleep because there is nothing to do reports that instant
+//! ([`System::sender_idle`]). A message that it had not seen by then counts as one that came then:
+//! its bound includes the time until the sender looks, and the end of a block that has begun.
 //!
 //! # Changes
 //! Until that instant, a task that keeps its period counts with the larger work, and a reservation
@@ -85,6 +87,8 @@ pub(super) struct Leaving<Id> {
     at: Instant,
     /// The capacity is not free before this time.
     not_before: Instant,
+    /// For a channel: an instant at or after `at` at which the sender was idle, once it is known.
+    sender_idle: Option<Instant>,
     what: Counted<Id>,
 }
 
@@ -176,6 +180,19 @@ impl<Id: Copy + Ord> System<Id> {
             .partition(|_| over.next().unwrap_or(false));
         self.leaving = rest;
         Vec::into_iter(gone).for_each(|leaving| self.free(leaving));
+    }
+
+    /// Notes that every message that the sender knew at `at` was handed over. What waits for the
+    /// sender then waits for each CPU alone.
+    pub fn sender_idle(&mut self, at: Instant) {
+        for leaving in &mut self.leaving {
+            let waits = leaving.sender_idle.is_none() && leaving.at <= at;
+            if waits && !matches!(leaving.what, Counted::Tasks { .. } | Counted::Reservation(_)) {
+                leaving.sender_idle = Some(at);
+                // To be determined anew.
+                leaving.not_before = leaving.at;
+            }
+        }
     }
 
     /// Moves the time of all leaves and changes at `from` to the later time `to`.
@@ -272,7 +289,7 @@ impl<Id: Copy + Ord> System<Id> {
             Counted::Channel(_) | Counted::Excess { .. } => 0,
         };
         let not_before = at.saturating_add(Duration::from_nanos(pending));
-        self.leaving.push(Leaving { number, at, not_before, what });
+        self.leaving.push(Leaving { number, at, not_before, sender_idle: None, what });
     }
 
     /// Frees capacity that can have no more effect.
@@ -333,6 +350,17 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
+        let entry = |id| self.entries.get(id).map(|entry: &Entry| &entry.executed);
+        let with_channels = match &leaving.what {
+            Counted::Channel(_) => true,
+            Counted::Excess { id } => matches!(entry(id), Some(Executed::Sending { .. })),
+            _ => false,
+        };
+        if let (true, Some(idle)) = (with_channels, leaving.sender_idle) {
+            let length = self.busy_beneath_channels(leaving.number);
+            return length
+                .map_or(Instant::MAX, |length| idle.saturating_add(Duration::from_nanos(length)));
+        }
         let length = match &leaving.what {
             Counted::Tasks { cpu, .. } => self.longest_busy(*cpu, 0, leaving.number),
             Counted::Reservation(reservation) => self.busy_beneath(*reservation, leaving.number),
@@ -359,11 +387,16 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Returns the longest time until the sender has been idle, and then each CPU.
     fn busy_with_channels(&self, number: u32) -> Option<u64> {
+        self.sender_busy(number)?.checked_add(self.busy_beneath_channels(number)?)
+    }
+
+    /// Returns the longest time until each CPU has been idle since the sender was.
+    fn busy_beneath_channels(&self, number: u32) -> Option<u64> {
         let Some(carried) = &self.carried else { return Some(0) };
         let threads = carried.carrier().egress.cpu();
         // The threads may have a budget of work pending.
         let cpus = self.any_busy(threads.budget().as_nanos(), number)?;
-        self.sender_busy(number)?.checked_add(cpus.max(threads.period().as_nanos()))
+        Some(cpus.max(threads.period().as_nanos()))
     }
 
     /// Returns the longest time for which any CPU can stay busy.

@@ -153,6 +153,11 @@ impl AdmissionState {
         self.uncount(id);
     }
 
+    /// Notes that the channels' sender was idle at `at`.
+    pub fn sender_idle(&mut self, at: Instant) {
+        self.system.sender_idle(at);
+    }
+
     /// Advances the time to `now`. Returns whether any capacity of entries that left has become free
     /// since the last call.
     pub fn settle(&mut self, now: Instant) -> bool {

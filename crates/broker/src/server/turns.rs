@@ -85,7 +85,10 @@ impl Server {
         // Something earlier in the same batch may have ended it.
         match self.sources.get(&source).copied() {
             None => {}
-            Some(Source::Front) => self.front_news(flags)?,
+            Some(Source::Front) => {
+                self.note_idle_sender();
+                self.front_news(flags)?;
+            }
             Some(Source::Signals) if self.signals.reload() => self.reload(),
             Some(Source::Signals) => {}
             Some(Source::Process(id)) => self.process_ended(id),
@@ -96,12 +99,20 @@ impl Server {
         Ok(())
     }
 
+    /// Has admission know when the channels' sender was idle last.
+    fn note_idle_sender(&mut self) {
+        if let Some(channels) = &self.channels {
+            self.admission.sender_idle(channels.sender_idle_at());
+        }
+    }
+
     fn tick(&mut self, now: Instant) {
         self.guard_news();
         self.look_at_residuals();
         self.end_disconnected(now);
         self.revoke_what_is_over(now);
         self.end_channels(now);
+        self.note_idle_sender();
         if self.admission.settle(now) {
             self.tell_of_room();
         }

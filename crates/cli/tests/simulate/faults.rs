@@ -75,9 +75,10 @@ fn a_flood_is_policed_and_reported() {
     assert_eq!(flooded["faults"]["floods"][0]["times"], 20);
     let discarded = ["non_conforming", "dropped"].map(|key| of(&flooded, "receiving", "in", key));
     assert_eq!(of(&flooded, "receiving", "in", "messages"), 2_000);
-    // 100, and those that a network may have bunched.
-    assert!((100..=102).contains(&of(&flooded, "receiving", "in", "taken")), "{flooded}");
-    assert!(discarded[0] > 1_000, "{flooded}");
+    // No more than conform: 100, and those that a network may have bunched. As many are read as
+    // were charged, an eighth more than conform, and the rest stays in the socket or is dropped.
+    assert!((80..=102).contains(&of(&flooded, "receiving", "in", "taken")), "{flooded}");
+    assert!(discarded.iter().sum::<u64>() > 1_000 && discarded[0] < 200, "{flooded}");
     assert!(of(&flooded, "channels", name, "not_conforming") > 0, "{flooded}");
 
     let none = ["simulate", &path, "--flood", "nobody:2"];

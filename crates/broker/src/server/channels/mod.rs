@@ -259,12 +259,18 @@ impl Channels {
         self.release_what_is_spent(now, admission);
     }
 
+    /// Returns the last instant at which the sender was idle.
+    pub(super) fn sender_idle_at(&self) -> Instant {
+        self.carriers.sender.idle_at()
+    }
+
     /// Takes channels out of the admission state that were closed long enough ago.
     pub(super) fn release_what_is_spent(&mut self, now: Instant, admission: &mut AdmissionState) {
         while let Some((until, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied()
         {
             self.spent.pop_first();
             admission.release_channel(id, until);
+            self.carriers.sender.look();
         }
     }
 }

@@ -61,6 +61,7 @@ enum Order {
     Change { key: u32, terms: Terms },
     Close { key: u32 },
     Finish { key: u32 },
+    Look,
 }
 
 #[derive(Debug)]
@@ -102,6 +103,8 @@ pub struct SenderThread {
     desk: Option<Desk<Order, Report>>,
     bells: Arc<OwnedFd>,
     looked: Arc<AtomicU64>,
+    /// The last instant at which the thread had nothing to hand over.
+    idle: Arc<AtomicU64>,
     /// The time at which something was first seen to wait for the thread, and when the thread had
     /// looked last then.
     unheard: Cell<Option<(Instant, u64)>>,
@@ -125,7 +128,7 @@ impl SenderThread {
         // An end and a close of each channel may wait to be read.
         let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
-        let looked = Arc::new(AtomicU64::new(0));
+        let (looked, idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         epoll::add(&*bells, post.as_fd(), EventData::new_u64(POST), EventFlags::IN)?;
         let mut sender = Sender::new(
             EgressScheduler::new(link, cut, order, room).with_pace(pace),
@@ -138,12 +141,14 @@ impl SenderThread {
         }
         let (started, has_started) = std::sync::mpsc::sync_channel(1);
         let thread = {
-            let (bells, looked) = (Arc::clone(&bells), Arc::clone(&looked));
+            let (bells, looked, idle) =
+                (Arc::clone(&bells), Arc::clone(&looked), Arc::clone(&idle));
             std::thread::Builder::new().name("sender".into()).spawn(move || {
                 // Timers of ordinary threads are late by their slack, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
                 let _ = started.send(thread::current());
-                RunLoop { sender, post, bells, looked, pace, deaf_until: Instant::ZERO }.run();
+                RunLoop { sender, post, bells, looked, idle, pace, deaf_until: Instant::ZERO }
+                    .run();
             })?
         };
         let tid = has_started
@@ -153,6 +158,7 @@ impl SenderThread {
             desk: Some(desk),
             bells,
             looked,
+            idle,
             unheard: Cell::new(None),
             tid,
             thread: Some(thread),
@@ -229,6 +235,18 @@ impl SenderThread {
     /// Returns an error if the thread does not keep up.
     pub fn finish(&mut self, key: u32) -> Result<(), Busy> {
         self.order(Order::Finish { key }).map_err(|_| Busy)
+    }
+
+    /// Has the thread note soon whether it is idle ([`Self::idle_at`]). If it does not keep up, it is
+    /// not.
+    pub fn look(&mut self) {
+        let _ = self.order(Order::Look);
+    }
+
+    /// Returns the last instant at which all messages that the thread knew were handed over. It
+    /// notes such an instant whenever it goes to sleep because there is nothing to do.
+    pub fn idle_at(&self) -> Instant {
+        Instant::from_nanos(self.idle.load(Ordering::Acquire))
     }
 
     /// Returns for how long at least something has waited for this thread without being looked at:

@@ -36,6 +36,8 @@ pub(super) struct RunLoop {
     pub(super) bells: Arc<OwnedFd>,
     /// The time at which the bells were looked at last, for other threads to see.
     pub(super) looked: Arc<AtomicU64>,
+    /// The last instant at which nothing waited to be handed over, for other threads to see.
+    pub(super) idle: Arc<AtomicU64>,
     /// Bells wake the thread no more often than this; later rings are handled together.
     pub(super) pace: Duration,
     /// The time until which a thread that a bell woke sleeps on.
@@ -69,7 +71,10 @@ impl RunLoop {
                     let left = at.saturating_since(clock::now());
                     return Some(if left < SPIN { Duration::ZERO } else { left });
                 }
-                Turn::Idle => return None,
+                Turn::Idle => {
+                    self.idle.store(now.as_nanos(), Ordering::Release);
+                    return None;
+                }
             }
         }
     }
@@ -132,6 +137,8 @@ impl RunLoop {
                 // It may have ended by itself meanwhile.
                 let _there = self.sender.change(key, terms);
             }
+            // The thread is awake, and notes whether it has anything to do.
+            Order::Look => {}
             Order::Finish { key } => self.sender.finish(clock::now(), key),
             Order::Close { key } => {
                 let Some(channel) = self.sender.close(key) else { return };
@@ -212,6 +219,7 @@ mod tests {
             post,
             bells: Arc::new(epoll::create(CreateFlags::CLOEXEC).expect("a descriptor")),
             looked: Arc::default(),
+            idle: Arc::default(),
             pace: Duration::from_millis(200),
             deaf_until: Instant::ZERO,
         };

@@ -141,6 +141,7 @@ impl Trial {
             post,
             bells: Arc::new(bells),
             looked: Arc::default(),
+            idle: Arc::default(),
             pace: Duration::ZERO,
             deaf_until: Instant::ZERO,
         };
