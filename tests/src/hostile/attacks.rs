@@ -119,12 +119,20 @@ impl Attacker {
         for _ in 0..50 {
             self.distraction.tell(&json!({"status": {"after": null}}), &[]);
         }
-        let (raw, message) = match waits_for_its_queue {
+        let (mut raw, message) = match waits_for_its_queue {
             Some(both) => both,
             None => (Raw::connect(&self.socket)?, message),
         };
         first.iter().for_each(|bytes| _ = raw.send(bytes, &[]));
-        let sent = raw.send(&message, &[file.as_fd()]);
+        let mut sent = raw.send(&message, &[file.as_fd()]);
+        // A broker that was quick has turned the client away before it sent anything.
+        for _ in 0..100 {
+            if sent || carriage != "turned_away" {
+                break;
+            }
+            raw = Raw::connect(&self.socket)?;
+            sent = raw.send(&message, &[file.as_fd()]);
+        }
         drop(file);
         if carriage != "closed" {
             self.connections.push(raw);

@@ -393,6 +393,9 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the longest time until each CPU has been idle since the sender was.
     fn busy_beneath_channels(&self, number: u32) -> Option<u64> {
         let Some(carried) = &self.carried else { return Some(0) };
+        if !self.cpus.iter().any(Cpu::has_tasks) {
+            return Some(0);
+        }
         let threads = carried.carrier().egress.cpu();
         // The threads may have a budget of work pending.
         let cpus = self.any_busy(threads.budget().as_nanos(), number)?;

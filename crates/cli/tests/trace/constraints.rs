@@ -88,7 +88,7 @@ fn write(reservations: &Reservations, path: &Path) {
     let mut events = Vec::new();
     reservations.drain_all(|told| match told {
         Drained::Event(event) => events.push(event),
-        Drained::ConstraintRequest { thread, asked } => {
+        Drained::Request { thread, asked } => {
             let number = asked.job.task;
             known.entry(number).or_insert_with(|| {
                 let mut subject = Subject::new(format!("thread {thread}"), SubjectKind::Constraint);

@@ -21,7 +21,7 @@ pub enum Drained {
     /// Something happened to a job: a period of a reservation, or a time constraint.
     Event(Event),
     /// A thread of this process requested a time constraint. It comes before the events of its job.
-    ConstraintRequest {
+    Request {
         /// The thread.
         thread: Tid,
         /// The request and its answer.

@@ -313,7 +313,7 @@ impl Reservations {
     pub fn drain(&self, mut take: impl FnMut(Event)) {
         self.drain_all(|told| match told {
             Drained::Event(event) => take(event),
-            Drained::ConstraintRequest { .. } => {}
+            Drained::Request { .. } => {}
         });
     }
 
@@ -339,7 +339,7 @@ impl Reservations {
         }
         // Taken after the events, so that the requests for their jobs are among them.
         for (thread, asked) in self.requests.take() {
-            take(Drained::ConstraintRequest { thread, asked });
+            take(Drained::Request { thread, asked });
         }
         events.into_iter().map(Drained::Event).for_each(take);
     }

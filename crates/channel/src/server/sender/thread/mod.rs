@@ -325,6 +325,7 @@ mod tests {
             desk: None,
             bells: Arc::clone(&bells),
             looked: Arc::default(),
+            idle: Arc::default(),
             unheard: Cell::new(None),
             tid: thread::current(),
             thread: None,
