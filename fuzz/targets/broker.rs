@@ -51,7 +51,7 @@ fn wanted(channel: &RawChannel) {
         let _ = admission.admit_channel(GrantId(id), &asker, &valid);
     }
     for id in 0..3 {
-        admission.release_channel(GrantId(id));
+        admission.withdraw_channel(GrantId(id));
     }
     assert_eq!(
         (admission.channel_count(), admission.channels_ppm(), admission.link_bps().1),
