@@ -71,7 +71,8 @@ pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
     eventually("no group is left", || groups().iter().all(|group| groups_before.contains(group)));
     // This cannot be checked if another program reserves at the same time.
     let is_back = || left() + SWAY >= before || somebody_is_reserved();
-    eventually("the bandwidth is back", is_back);
+    let expected = format!("the bandwidth is back: {before} ppm before, {} after", left());
+    eventually(&expected, is_back);
 }
 
 /// Returns whether any thread of this host is under SCHED_DEADLINE. All of this test's have ended.
