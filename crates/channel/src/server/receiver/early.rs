@@ -38,13 +38,6 @@ pub(super) struct Seen {
     pub(super) behind: bool,
 }
 
-/// The rate at which its datagrams are read, if that is less than its contract's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pace {
-    /// The time between two datagrams at that rate.
-    spacing: Duration,
-}
-
 /// The early discarding of one channel.
 #[derive(Debug)]
 pub(super) struct Early {
@@ -55,8 +48,9 @@ pub(super) struct Early {
     tolerance: Duration,
     /// The part of datagrams that the filter at the socket keeps, in units of 2⁻³².
     kept: Option<u32>,
-    /// The rate at which its datagrams are read, if that is less than its contract's.
-    pace: Option<Pace>,
+    /// The time between two datagrams at the rate at which they are read, if that is less than its
+    /// contract's.
+    pace: Option<Duration>,
     /// Its address at the policer, and the spacing set there.
     flow: Option<(SocketAddr, Duration)>,
     /// The number of datagrams discarded by the policer that the account includes.
@@ -115,7 +109,7 @@ impl Early {
 
     /// Returns the time between two datagrams at the rate at which they are read.
     fn read_each(&self) -> Duration {
-        self.pace.map_or(self.spacing, |pace| pace.spacing)
+        self.pace.unwrap_or(self.spacing)
     }
 
     /// Adjusts the discarding to the observations. If the kernel refuses, it is tried again; until
@@ -162,19 +156,26 @@ impl Early {
     }
 }
 
-/// Returns the rate at which datagrams are read, after another look. If client or thread did not
-/// keep up, that is an eighth more than was read, so that an increase is noticed; otherwise twice as
-/// much as before. `contract` is the time between two datagrams of the contract.
-fn pace(before: Option<Pace>, elapsed: Duration, contract: Duration, seen: &Seen) -> Option<Pace> {
+/// Returns the time between two datagrams at the rate at which they are read, after another look;
+/// `None` means that of the contract. If client or thread did not keep up, the rate is an eighth
+/// more than was read, so that an increase is noticed; otherwise it is twice as high as before, and
+/// the contract's as soon as no more datagrams come than are read. `contract` is the time between
+/// two datagrams of the contract.
+fn pace(
+    before: Option<Duration>,
+    elapsed: Duration,
+    contract: Duration,
+    seen: &Seen,
+) -> Option<Duration> {
     let spacing = if seen.behind {
         elapsed / Duration::from_nanos(1) / (seen.read + seen.read / 8 + 1)
     } else {
-        before?.spacing.as_nanos() / 2
+        before.filter(|before| seen.read + seen.lost > elapsed / *before)?.as_nanos() / 2
     };
     // A channel of which nothing is read for a while soon gets its rate again.
     let most = contract.checked_mul(SLOWEST).unwrap_or(Duration::MAX);
     let spacing = Duration::from_nanos(spacing).min(most);
-    (spacing > contract).then_some(Pace { spacing })
+    (spacing > contract).then_some(spacing)
 }
 
 /// Returns the part of `came` datagrams to keep before the socket, in units of 2⁻³², if `served` of
@@ -222,17 +223,18 @@ mod tests {
         assert_eq!(next(None, 500, false), None);
         let slow = next(None, 800, true);
         // 901 in a tenth of a second.
-        assert_eq!(slow, Some(Pace { spacing: Duration::from_nanos(110_987) }));
+        assert_eq!(slow, Some(Duration::from_nanos(110_987)));
         assert_eq!(next(slow, 800, true), slow);
-        let faster = next(slow, 900, false);
-        assert_eq!(faster, Some(Pace { spacing: Duration::from_nanos(55_493) }));
-        // Even if nothing is read, it soon has its rate again.
+        let faster = next(slow, 902, false);
+        assert_eq!(faster, Some(Duration::from_nanos(55_493)));
+        // It has its rate again when no more come than are read, and soon when nothing was read.
+        assert_eq!(next(slow, 900, false), None);
         let (mut none, mut looks) = (next(faster, 0, true), 0);
         while none.is_some() {
-            none = next(none, 100, false);
+            none = next(none, 100_000, false);
             looks += 1;
         }
-        assert!((1..=7).contains(&looks), "{looks}");
+        assert!((2..=7).contains(&looks), "{looks}");
         // The contract is slower than the client.
         assert_eq!(next(None, 100_000, true), None);
     }

@@ -112,10 +112,16 @@ impl Rig {
     pub(super) fn until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
         let until = clock::now() + Duration::from_secs(20);
         while !holds(self) {
-            assert!(clock::now() < until, "it does not hold");
+            assert!(clock::now() < until, "it does not hold: {:#?}", self.channels());
             self.turn();
             clock::sleep(Duration::from_micros(200));
         }
+    }
+
+    /// Returns the account and the early discarding of each channel, for failures.
+    fn channels(&self) -> Vec<impl std::fmt::Debug> {
+        let channels = (0..16).filter_map(|id| self.receiver.get(id));
+        channels.map(|one| (one.id, one.account().snapshot(), &one.early)).collect()
     }
 
     pub(super) fn account(&self, client: &Client) -> ReceivedSnapshot {
