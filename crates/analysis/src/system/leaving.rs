@@ -79,6 +79,10 @@ use crate::verdict::Refusal;
 /// The plain rounds of the search for the end of a busy period, before it doubles each step.
 const ROUNDS: u32 = 24;
 
+/// A rough bound on a busy period of at most this many times the pending work is good enough: the
+/// search for a better one looks at every task of the CPU.
+const ROUGH: u64 = 4;
+
 /// An entry that has left or shrunk and is still counted.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving<Id> {
@@ -283,12 +287,7 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     fn push(&mut self, number: u32, at: Instant, what: Counted<Id>) {
-        let pending = match &what {
-            Counted::Tasks { cpu, .. } => self.cpus[*cpu].pending(),
-            Counted::Reservation(reservation) => reservation.period().as_nanos(),
-            Counted::Channel(_) | Counted::Excess { .. } => 0,
-        };
-        let not_before = at.saturating_add(Duration::from_nanos(pending));
+        let not_before = at.saturating_add(Duration::from_nanos(self.pending(&what)));
         self.leaving.push(Leaving { number, at, not_before, sender_idle: None, what });
     }
 
@@ -328,28 +327,57 @@ impl<Id: Copy + Ord> System<Id> {
         matches!(executed, Some(Executed::Executor { cpu: other, .. }) if *other == cpu)
     }
 
-    /// Returns whether even a rough bound on the busy periods has passed by `now`. Tasks alone need
-    /// this: it saves a look at each of them.
+    /// Returns whether even a rough bound on the busy periods has passed by `now`.
     fn is_surely_free(&self, leaving: &Leaving<Id>, now: Instant) -> bool {
-        let idle_within = |cpu: &Cpu<Id>| cpu.idle_within(self.host.wake_up.as_nanos());
-        let any = || {
-            self.cpus
-                .iter()
-                .filter(|cpu| cpu.has_tasks())
-                .try_fold(0, |most, cpu| Some(idle_within(cpu)?.max(most)))
-        };
-        let within = match &leaving.what {
-            Counted::Tasks { cpu, .. } => idle_within(&self.cpus[*cpu]),
-            Counted::Reservation(one) if self.carried.is_none() => {
-                any().map(|busy| busy.max(one.period().as_nanos()))
-            }
-            _ => None,
-        };
         let passed = |time| leaving.at.saturating_add(Duration::from_nanos(time)) <= now;
-        within.is_some_and(passed)
+        self.busy_roughly(&leaving.what).is_some_and(passed)
+    }
+
+    /// Returns a rough bound on the busy period after a leave, found without a look at each task;
+    /// `None` for channels, and where there is none.
+    fn busy_roughly(&self, what: &Counted<Id>) -> Option<u64> {
+        let idle_within = |cpu: &Cpu<Id>| cpu.idle_within(self.host.wake_up.as_nanos());
+        let beneath = |reservation: &Reservation| {
+            let mut cpus = self.cpus.iter().filter(|cpu| cpu.has_tasks());
+            let busy = cpus.try_fold(0, |most, cpu| Some(idle_within(cpu)?.max(most)))?;
+            self.carried.is_none().then_some(busy.max(reservation.period().as_nanos()))
+        };
+        match what {
+            Counted::Tasks { cpu, .. } => idle_within(&self.cpus[*cpu]),
+            Counted::Reservation(reservation) => beneath(reservation),
+            Counted::Channel(_) => None,
+            Counted::Excess { id } => match &self.entries.get(id)?.executed {
+                Executed::Executor { cpu, .. } => idle_within(&self.cpus[*cpu]),
+                Executed::Deadline { counted, .. } => beneath(counted),
+                _ => None,
+            },
+        }
+    }
+
+    /// Returns the work that can be pending at a leave: no busy period after it is shorter.
+    fn pending(&self, what: &Counted<Id>) -> u64 {
+        let beneath = |reservation: &Reservation| {
+            let pending = self.cpus.iter().map(Cpu::pending).max();
+            pending.unwrap_or(0).max(reservation.period().as_nanos())
+        };
+        match what {
+            Counted::Tasks { cpu, .. } => self.cpus[*cpu].pending(),
+            Counted::Reservation(reservation) => beneath(reservation),
+            Counted::Channel(_) => 0,
+            Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
+                Some(Executed::Executor { cpu, .. }) => self.cpus[*cpu].pending(),
+                Some(Executed::Deadline { counted, .. }) => beneath(counted),
+                _ => 0,
+            },
+        }
     }
 
     fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
+        let rough = self.busy_roughly(&leaving.what);
+        let is_near = |rough: &u64| rough / ROUGH <= self.pending(&leaving.what);
+        if let Some(rough) = rough.filter(is_near) {
+            return leaving.at.saturating_add(Duration::from_nanos(rough));
+        }
         let entry = |id| self.entries.get(id).map(|entry: &Entry| &entry.executed);
         let with_channels = match &leaving.what {
             Counted::Channel(_) => true,
