@@ -1,5 +1,5 @@
-//! Measures a request to the broker with 1,000 live grants, beside a ping through the same socket,
-//! and before that the decision alone, which needs no root.
+//! Measures a request to the broker with 1,000 live grants, beside a ping through the same socket.
+//! The bench `decisions` measures the decision alone.
 //!
 //! The broker is this program again, and so is the holder of the grants: 1,000 sleeping threads
 //! under SCHED_FIFO. A request is admitted, written to the ledger, put in force and answered. It is
@@ -12,18 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use punctual_analysis::UpcallOrder;
-use punctual_broker::admission::{AdmissionState, Asker};
-use punctual_broker::config::{Quota, QuotaOf};
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
-use punctual_client::grant::GrantId;
-use punctual_client::want::{Guarantee, Kind, Want};
+use punctual_client::want::{Guarantee, Want};
 use punctual_client::{Broker, RequestError};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
-use punctual_model::{Duration, HostProfile, Instant, Service, Upcall, UpcallSpec};
+use punctual_model::{Duration, Service, Upcall, UpcallSpec};
 
 const ROLE: &str = "PUNCTUAL_BENCH_ROLE";
 const GRANTS: usize = 1_000;
@@ -97,50 +93,6 @@ fn hold(socket: &Path) {
     let _ = std::io::stdin().lines().next();
 }
 
-/// Measures how long the admission state takes to decide beside as many grants, with a reservation
-/// above their upcalls.
-fn decide() {
-    let host = HostProfile { context_switch: Service::from_micros(1), ..HostProfile::ideal(2) };
-    let mut admission = AdmissionState::new(host, UpcallOrder::FixedLevel);
-    let quota = Quota {
-        share_ppm: 2_000_000,
-        max_grants: 2_000,
-        allow: [Kind::Upcalls, Kind::Reservation].into(),
-        ..Quota::default()
-    };
-    let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
-    let reservation = |text: &str| Guarantee::Reservation(text.parse().expect("valid"));
-    let upcalls = |at| Guarantee::Upcalls(vec![upcall(at)]);
-    let above = GrantId(GRANTS as u64);
-    admission.admit(above, &asker, &reservation("500us/10ms"), Instant::ZERO).expect("alone");
-    for at in 0..GRANTS {
-        admission.admit(GrantId(at as u64), &asker, &upcalls(at), Instant::ZERO).expect("room");
-    }
-    let [mut admitted, mut changed, mut reserved] = [const { Vec::new() }; 3];
-    for at in 0..REQUESTS {
-        // A released grant lingers for a period.
-        let now = Instant::ZERO + Duration::from_secs(at as u64 + 1);
-        let [asked, other] = [13, 17].map(|step| upcalls(at * step));
-        let id = GrantId(GRANTS as u64 + 1);
-        admitted.push(processor_time_of(|| {
-            _ = admission.admit(id, &asker, &asked, now).expect("room")
-        }));
-        changed.push(processor_time_of(|| {
-            _ = admission.change(id, &asker, &other, now).expect("room")
-        }));
-        admission.release(id, now);
-        let asked = reservation("300us/10ms");
-        reserved.push(processor_time_of(|| {
-            _ = admission.admit(id, &asker, &asked, now).expect("room")
-        }));
-        admission.release(id, now);
-    }
-    println!("the decision alone, {GRANTS} grants live, in processor time:");
-    for (what, times) in [("upcalls", admitted), ("a change", changed), ("reservation", reserved)] {
-        show(what, times);
-    }
-}
-
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -168,7 +120,6 @@ fn connect(socket: &Path) -> Broker {
 }
 
 fn measure() {
-    decide();
     if let Err(refused) = sched::try_out(Class::Fifo { priority: 1 }) {
         println!("skipped: {refused}");
         return;
@@ -256,13 +207,6 @@ fn show(what: &str, mut times: Vec<u64>) {
     times.sort_unstable();
     let at = |part: usize| times[(times.len() * part / 100).min(times.len() - 1)] as f64 / 1_000.0;
     println!("  {what}: p50 {:.1} µs, p99 {:.1} µs, of {}", at(50), at(99), times.len());
-}
-
-/// Returns the processor time on this thread, in nanoseconds: a decision delays only its client.
-fn processor_time_of(what: impl FnOnce()) -> u64 {
-    let start = clock::thread_cpu_time();
-    what();
-    clock::thread_cpu_time().as_nanos() - start.as_nanos()
 }
 
 fn timed(what: impl FnOnce()) -> u64 {

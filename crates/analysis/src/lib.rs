@@ -63,7 +63,7 @@ pub use load::{CpuLoad, Granularity};
 pub use offer::{Axis, Offer, Offers};
 pub use sensitivity::{Sensitivity, sensitivity};
 pub use steps::{OutOfSteps, Steps};
-pub use system::{BackEnd, Carrier, CarrierLoad, Joining, Request, System, UpcallOrder};
+pub use system::{BackEnd, Carrier, CarrierLoad, Exchange, Joining, Request, System, UpcallOrder};
 pub use verdict::{
     EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal, Resource,
     Shortfall, TestReport,

@@ -196,7 +196,7 @@ impl Egress {
         for_bounds: &mut Steps,
     ) -> Vec<DelayBound> {
         let in_time = self.all_in_time(channels, above, steps);
-        let load = self.load(channels, above);
+        let load = self.load(channels.iter(), above);
         let found = response_times(&load, Granularity::Continuous, for_bounds);
         let delay = |(channel, found): (&Channel, _)| match found {
             ResponseTime::AtMost(time) => {
@@ -210,15 +210,18 @@ impl Egress {
     }
 
     /// Returns whether every message of `channels` is certainly in time, beneath `above`.
-    pub fn all_in_time(
+    pub fn all_in_time<'a>(
         &self,
-        channels: &[Channel],
+        channels: impl IntoIterator<Item = &'a Channel>,
         above: &[ReservedLoad],
         steps: &mut Steps,
     ) -> bool {
         let looks_within = self.looks_within();
-        channels.iter().all(|channel| channel.delay_bound() > looks_within)
-            && processor_demand(&self.load(channels, above), steps) == DemandVerdict::Fits
+        let mut can_be = true;
+        let each =
+            channels.into_iter().inspect(|channel| can_be &= channel.delay_bound() > looks_within);
+        let load = self.load(each, above);
+        can_be && processor_demand(&load, steps) == DemandVerdict::Fits
     }
 
     /// Returns a channel as a task of thread and link.
@@ -238,8 +241,12 @@ impl Egress {
     }
 
     /// Models thread and link as a processor with the channels as its tasks.
-    fn load(&self, channels: &[Channel], above: &[ReservedLoad]) -> CpuLoad {
-        let tasks = channels.iter().map(|channel| self.task(channel)).collect();
+    fn load<'a>(
+        &self,
+        channels: impl Iterator<Item = &'a Channel>,
+        above: &[ReservedLoad],
+    ) -> CpuLoad {
+        let tasks = channels.map(|channel| self.task(channel)).collect();
         let mut reservations = above.to_vec();
         reservations.push(ReservedLoad::once(self.once().as_nanos()));
         CpuLoad { tasks, reservations, wake_up: 0 }

@@ -26,6 +26,22 @@ pub struct NotPlaced {
     pub refusal: Box<Refusal>,
 }
 
+/// A new table for all reservations of a CPU, the last of which has no name yet.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) cpu: u16,
+    all: Vec<Reservation>,
+    table: Timetable,
+}
+
+/// The table of a CPU, as it was among all tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<Id> {
+    at: usize,
+    table: Table<Id>,
+    reservations: Vec<Reservation>,
+}
+
 /// The timetables of several CPUs that are not followed yet. Each is built for all its reservations
 /// at once.
 #[derive(Clone, Debug)]
@@ -57,9 +73,14 @@ impl<Id: Copy + Eq> Tables<Id> {
         self.tables.iter().find(|table| table.holds.contains(&id))
     }
 
-    /// Returns all reservations, each with its table and its owner there.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (Id, &Table<Id>, u32, Reservation)> {
-        self.tables.iter().zip(&self.reservations).flat_map(|(table, reservations)| {
+    /// Returns all reservations on the CPUs that `is_asked` for, each with its table and its owner
+    /// there.
+    pub(crate) fn held(
+        &self,
+        is_asked: impl Fn(u16) -> bool,
+    ) -> impl Iterator<Item = (Id, &Table<Id>, u32, Reservation)> {
+        let tables = self.tables.iter().zip(&self.reservations);
+        tables.filter(move |(table, _)| is_asked(table.cpu)).flat_map(|(table, reservations)| {
             let all = table.holds.iter().zip(0..).zip(reservations);
             all.map(move |((&id, owner), &reservation)| (id, table, owner, reservation))
         })
@@ -80,20 +101,27 @@ impl<Id: Copy + Eq> Tables<Id> {
         cpus: &[u16],
         steps: &mut Steps,
     ) -> Result<u16, NotPlaced> {
+        let found = self.find(reservation, cpus, steps)?;
+        let cpu = found.cpu;
+        self.put(id, found);
+        Ok(cpu)
+    }
+
+    /// Finds what [`Self::add`] adds.
+    pub(crate) fn find(
+        &self,
+        reservation: Reservation,
+        cpus: &[u16],
+        steps: &mut Steps,
+    ) -> Result<Found, NotPlaced> {
         let offered = |one: &Refusal| one.offers.along("", Axis::Budget).map(|offer| offer.to);
         let mut nearest: Option<NotPlaced> = None;
         for &cpu in cpus {
-            let here = self.tables.iter().position(|table| table.cpu == cpu);
+            let here = self.position_of(cpu);
             let mut all = here.map_or(Vec::new(), |at| self.reservations[at].clone());
             all.push(reservation);
             match self.rules.together(&all, steps) {
-                Ok(table) => {
-                    let mut holds = here.map_or(Vec::new(), |at| self.forget(at));
-                    holds.push(id);
-                    self.tables.push(Table { cpu, holds, table });
-                    self.reservations.push(all);
-                    return Ok(cpu);
-                }
+                Ok(table) => return Ok(Found { cpu, all, table }),
                 Err(failed) => {
                     let offer = match failed {
                         Failed::TooMany => None,
@@ -108,6 +136,30 @@ impl<Id: Copy + Eq> Tables<Id> {
             }
         }
         Err(nearest.expect("there is a CPU"))
+    }
+
+    /// Puts a new table in place of the former one of its CPU, with `id` as its last reservation.
+    pub(crate) fn put(&mut self, id: Id, Found { cpu, all, table }: Found) {
+        let mut holds = self.position_of(cpu).map_or(Vec::new(), |at| self.forget(at));
+        holds.push(id);
+        self.tables.push(Table { cpu, holds, table });
+        self.reservations.push(all);
+    }
+
+    /// Returns a copy of the table of `cpu`, if it has one.
+    pub(crate) fn place_of(&self, cpu: u16) -> Option<Place<Id>> {
+        let at = self.position_of(cpu)?;
+        let (table, reservations) = (self.tables[at].clone(), self.reservations[at].clone());
+        Some(Place { at, table, reservations })
+    }
+
+    /// Restores the table of `cpu`, provided that all others are as they were.
+    pub(crate) fn restore(&mut self, cpu: u16, before: Option<Place<Id>>) {
+        self.position_of(cpu).map(|at| self.forget(at));
+        if let Some(Place { at, table, reservations }) = before {
+            self.tables.insert(at, table);
+            self.reservations.insert(at, reservations);
+        }
     }
 
     /// Removes the reservation of `id`. The slots of the others stay in place.
@@ -133,10 +185,14 @@ impl<Id: Copy + Eq> Tables<Id> {
 
     /// Removes the table of a CPU, and returns it with its reservations.
     pub(crate) fn take(&mut self, cpu: u16) -> Option<(Vec<(Id, Reservation)>, Timetable)> {
-        let at = self.tables.iter().position(|table| table.cpu == cpu)?;
+        let at = self.position_of(cpu)?;
         let reservations = self.reservations.remove(at);
         let Table { holds, table, .. } = self.tables.remove(at);
         Some((holds.into_iter().zip(reservations).collect(), table))
+    }
+
+    fn position_of(&self, cpu: u16) -> Option<usize> {
+        self.tables.iter().position(|table| table.cpu == cpu)
     }
 
     /// Drops the table at a position, and returns the names that it held.

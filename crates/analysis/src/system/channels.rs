@@ -179,10 +179,10 @@ impl CarrierLoad {
 
     /// Adds a channel beside `others` if it fits, and returns its rate on the link, in bits a
     /// second.
-    pub(super) fn send(
+    pub(super) fn send<'a>(
         &mut self,
-        channel: &Channel,
-        others: impl FnOnce() -> Vec<Channel>,
+        channel: &'a Channel,
+        others: impl Iterator<Item = &'a Channel>,
         above: &Above,
         steps: &mut Steps,
     ) -> Result<u64, Box<Refusal>> {
@@ -256,16 +256,18 @@ impl CarrierLoad {
     }
 
     /// Checks that `channels`, which are all that send, stay in time beneath `above`.
-    pub(super) fn run_beneath(
+    pub(super) fn run_beneath<'a>(
         &self,
-        channels: &[Channel],
+        channels: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
-        if self.processor.holds(&above.budgets()) && self.all_in_time(channels, above, steps) {
+        if self.processor.holds(&above.budgets())
+            && self.all_in_time(channels.clone(), above, steps)
+        {
             return Ok(());
         }
-        let why = format!("beneath it one of {} channels would be late", channels.len());
+        let why = format!("beneath it one of {} channels would be late", channels.count());
         Err(denied("channels", why))
     }
 
@@ -296,32 +298,37 @@ impl CarrierLoad {
         Err(denied("link", why))
     }
 
-    fn in_time_with(
+    fn in_time_with<'a>(
         &self,
-        more: &Channel,
-        others: impl FnOnce() -> Vec<Channel>,
+        more: &'a Channel,
+        others: impl Iterator<Item = &'a Channel>,
         above: &Above,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         if above.is_nothing() && self.density.fits_with(more) {
             return Ok(());
         }
-        let mut channels = others();
-        channels.push(more.clone());
-        if self.all_in_time(&channels, above, steps) {
+        let mut count = 0_usize;
+        let others = others.inspect(|_| count += 1);
+        if self.all_in_time(others.chain([more]), above, steps) {
             return Ok(());
         }
         let bound = more.delay_bound();
         let why = format!(
             "beside {} other channels, under {} reservations, not every message would have left in \
              time: with it, or with a delay bound of {bound} for it, the link has too much to do",
-            channels.len() - 1,
+            count,
             above.reservations.len()
         );
         Err(denied(DELAY, why))
     }
 
-    fn all_in_time(&self, channels: &[Channel], above: &Above, steps: &mut Steps) -> bool {
+    fn all_in_time<'a>(
+        &self,
+        channels: impl IntoIterator<Item = &'a Channel>,
+        above: &Above,
+        steps: &mut Steps,
+    ) -> bool {
         let Carrier { egress, change, .. } = self.carrier;
         egress.all_in_time(channels, &above.loads(change), steps)
     }
@@ -332,9 +339,9 @@ impl<Id: Copy + Ord> System<Id> {
     /// CPU.
     pub(crate) fn above_carrier(&self) -> Above {
         let cpu = self.carried.as_ref().and_then(|carried| carried.carrier().cpu);
-        let here = self.slots().map(|(_, slots)| slots).filter(|slots| Some(slots.cpu) == cpu);
+        let slots = cpu.map_or_else(Vec::new, |cpu| self.slots_on(cpu).collect());
         let (reservations, switch) = (self.of_the_kernel.all().to_vec(), self.host.context_switch);
-        Above { reservations, slots: here.collect(), switch }
+        Above { reservations, slots, switch }
     }
 
     /// Checks that all channels are in time beneath the current load above them.
@@ -349,7 +356,7 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         let Some(carried) = &self.carried else { return Ok(()) };
-        carried.run_beneath(&sending(&self.entries, &self.leaving), above, steps)
+        carried.run_beneath(sending(&self.entries, &self.leaving), above, steps)
     }
 
     /// Adds the sending channel `channel`, which for now counts as `counted`.
@@ -361,7 +368,7 @@ impl<Id: Copy + Ord> System<Id> {
     ) -> Result<Executed, Box<Refusal>> {
         let above = self.above_carrier();
         let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
-        let others = || sending(&self.entries, &self.leaving);
+        let others = sending(&self.entries, &self.leaving);
         let bps = carried.send(counted, others, &above, steps)?;
         let own = (counted != channel).then(|| Box::new(channel.clone()));
         Ok(Executed::Sending { channel: Box::new(counted.clone()), own, bps })
@@ -411,14 +418,16 @@ impl<Id: Copy + Ord> System<Id> {
 
 /// Returns the sending channels with a promise that count: those of `entries`, and those that have
 /// left.
-fn sending<Id>(entries: &BTreeMap<Id, Entry>, left: &[Leaving<Id>]) -> Vec<Channel> {
+fn sending<'a, Id>(
+    entries: &'a BTreeMap<Id, Entry>,
+    left: &'a [Leaving<Id>],
+) -> impl Iterator<Item = &'a Channel> + Clone {
     let executed = entries.values().map(|entry| &entry.executed);
     let all = executed.chain(left.iter().filter_map(Leaving::channel));
     all.filter_map(|executed| match executed {
-        Executed::Sending { channel, .. } => Some(Channel::clone(channel)),
+        Executed::Sending { channel, .. } => Some(&**channel),
         _ => None,
     })
-    .collect()
 }
 
 /// Refuses a channel, or a reservation above channels, by `test`. Each test is about one resource.

@@ -4,21 +4,20 @@
 //! command, so it can run every command admitted here.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
-use core::mem;
 
 use punctual_model::reservation::Enforcement;
 use punctual_model::{HostProfile, Instant, Reservation, Service, Timetable};
 
+use super::exchange::Timetables;
 use super::{Entry, System, late};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::supply::followed::{self, Followed};
 use crate::supply::timetable::Table;
-use crate::supply::together::{NotPlaced, Tables};
+use crate::supply::together::NotPlaced;
 use crate::supply::{Limits, Rules};
 use crate::verdict::{Refusal, Resource, Shortfall};
 
@@ -73,12 +72,26 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Returns the load of each command's slots.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Id, Slots)> + '_ {
+        self.slots_of_those(|_| true)
+    }
+
+    /// Returns the load of each command's slots on `cpu`.
+    pub(crate) fn slots_on(&self, cpu: u16) -> impl Iterator<Item = Slots> + '_ {
+        self.slots_of_those(move |other| other == cpu).map(|(_, slots)| slots)
+    }
+
+    fn slots_of_those<'a>(
+        &'a self,
+        is_asked: impl Fn(u16) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = (Id, Slots)> + 'a {
         let switch = self.host.context_switch;
-        let joined = self
-            .followed
-            .iter()
-            .flat_map(move |(&cpu, followed)| slots_of_followed(cpu, followed, switch));
-        slots(&self.tables, switch).chain(joined)
+        let held = self.tables.held(is_asked).map(move |(id, table, owner, reservation)| {
+            (id, Slots::of(table.cpu, &table.table, owner, reservation, switch))
+        });
+        let followed = self.followed.iter().filter(move |(cpu, _)| is_asked(**cpu));
+        held.chain(
+            followed.flat_map(move |(&cpu, followed)| slots_of_followed(cpu, followed, switch)),
+        )
     }
 
     /// Returns the load of all slots, in parts per million of a CPU.
@@ -86,7 +99,7 @@ impl<Id: Copy + Ord> System<Id> {
         self.slots().map(|(_, slots)| slots.taken.utilisation_ppm()).sum()
     }
 
-    /// Adds `reservation` to a timetable, on `cpu` or on any, and returns the CPU.
+    /// Adds `reservation` to a timetable, on `cpu` or on any, and returns the CPU as it was before.
     pub(super) fn hold(
         &mut self,
         id: Id,
@@ -94,7 +107,7 @@ impl<Id: Copy + Ord> System<Id> {
         enforcement: Enforcement,
         cpu: Option<u16>,
         steps: &mut Steps,
-    ) -> Result<u16, Box<Refusal>> {
+    ) -> Result<Timetables<Id>, Box<Refusal>> {
         self.refuse_both_back_ends(false)?;
         cpu.map_or(Ok(()), |cpu| self.has_cpu(cpu))?;
         let hold = self.tables.rules().limits.hold(reservation, enforcement);
@@ -106,40 +119,51 @@ impl<Id: Copy + Ord> System<Id> {
             let why = "it is to begin with others, and the timetable is followed already".into();
             return Err(no_timetable(Resource::Cpu, None, why));
         }
-        let mut tables = self.tables.clone();
-        let cpu = tables.add(id, reservation, &candidates, steps).map_err(
+        let found = self.tables.find(reservation, &candidates, steps).map_err(
             |NotPlaced { cpu, refusal }| {
                 let why = format!("it has no place in the timetable of CPU {cpu}: {}", refusal.why);
                 no_timetable(refusal.resource, refusal.shortfall, why)
             },
         )?;
-        let switch = self.host.context_switch;
-        let [old, new] = [&self.tables, &tables].map(|tables| loads_on(tables, cpu, switch));
-        let at = self.position_of(cpu);
-        if let Some(at) = at {
-            self.cpus[at].exchange_above(&old, &new, steps).map_err(|denial| late(denial, None))?;
+        let cpu = found.cpu;
+        let before = self.timetables_of(cpu);
+        let old = self.loads_on(cpu);
+        self.tables.put(id, found);
+        let new = self.loads_on(cpu);
+        if let Some(at) = self.position_of(cpu)
+            && let Err(denial) = self.cpus[at].exchange_above(&old, &new, steps)
+        {
+            self.tables.restore(cpu, before.table);
+            return Err(late(denial, None));
         }
-        let before = mem::replace(&mut self.tables, tables);
-        self.channels_in_time(steps).map(|()| cpu).inspect_err(|_| {
-            if let Some(at) = at {
-                new.iter().for_each(|load| self.cpus[at].take_from_above(load));
-                old.iter().for_each(|load| self.cpus[at].put_back_above(*load));
+        match self.channels_in_time(steps) {
+            Ok(()) => Ok(before),
+            Err(refusal) => {
+                self.restore(before);
+                Err(refusal)
             }
-            self.tables = before;
-        })
+        }
+    }
+
+    /// Returns the load of all slots on the tasks of `cpu`.
+    pub(super) fn loads_on(&self, cpu: u16) -> Vec<ReservedLoad> {
+        self.slots_on(cpu).map(|slots| slots.load()).collect()
     }
 
     /// Removes a command from its timetable. The slots of the others stay in place.
     pub(super) fn hold_no_longer(&mut self, id: Id) {
-        if self.unseat(id, Instant::ZERO).is_none() {
-            self.take_slots_from_above(id);
+        if self.unseat(id, Instant::ZERO).is_none()
+            && let Some(cpu) = self.tables.of(id).map(|table| table.cpu)
+        {
+            self.take_slots_from_above(id, cpu);
             self.tables.remove(id);
         }
     }
 
-    pub(super) fn take_slots_from_above(&mut self, id: Id) {
-        if let Some(slots) = self.slots_of(id)
-            && let Some(at) = self.position_of(slots.cpu)
+    pub(super) fn take_slots_from_above(&mut self, id: Id, cpu: u16) {
+        let of_id = self.slots_of_those(|other| other == cpu).find(|(other, _)| *other == id);
+        if let Some((_, slots)) = of_id
+            && let Some(at) = self.position_of(cpu)
         {
             self.cpus[at].take_from_above(&slots.load());
         }
@@ -153,19 +177,6 @@ impl<Id: Copy + Ord> System<Id> {
         }
         let why = format!("it is to be on CPU {cpu}, and the host has {cpus}");
         Err(no_timetable(Resource::Cpus, None, why))
-    }
-
-    /// Restores the timetables as they were before commands were taken out.
-    pub(super) fn follow_again(&mut self, (tables, followed): All<Id>) {
-        let out: Vec<Id> = self.slots().map(|(id, _)| id).collect();
-        out.into_iter().for_each(|id| self.hold_no_longer(id));
-        (self.tables, self.followed) = (tables, followed);
-        let back: Vec<Slots> = self.slots().map(|(_, slots)| slots).collect();
-        for slots in back {
-            if let Some(at) = self.position_of(slots.cpu) {
-                self.cpus[at].put_back_above(slots.load());
-            }
-        }
     }
 
     /// Returns the position of the CPU with this kernel number.
@@ -193,25 +204,12 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// All timetables: those that are not followed yet, and those that are.
-type All<Id> = (Tables<Id>, BTreeMap<u16, Followed<Id>>);
-
 pub(super) fn no_timetable(
     resource: Resource,
     shortfall: Option<Shortfall>,
     why: String,
 ) -> Box<Refusal> {
     Box::new(Refusal { shortfall, ..Refusal::new(followed::TEST, resource, why) })
-}
-
-/// Returns the load of each command's slots.
-fn slots<Id: Copy + Eq>(
-    tables: &Tables<Id>,
-    switch: Service,
-) -> impl Iterator<Item = (Id, Slots)> + '_ {
-    tables.held().map(move |(id, table, owner, reservation)| {
-        (id, Slots::of(table.cpu, &table.table, owner, reservation, switch))
-    })
 }
 
 /// Returns the load of each reservation's slots in the timetable that `cpu` follows.
@@ -225,11 +223,6 @@ pub(super) fn slots_of_followed<Id: Copy + Eq>(
             (id, Slots::of(cpu, table, promise.owner, promise.reservation, switch))
         })
     })
-}
-
-/// Returns the slots' load on the tasks of one CPU.
-fn loads_on<Id: Copy + Eq>(tables: &Tables<Id>, cpu: u16, switch: Service) -> Vec<ReservedLoad> {
-    slots(tables, switch).filter(|(_, one)| one.cpu == cpu).map(|(_, one)| one.load()).collect()
 }
 
 /// Returns the load of the slots of `owner` in one of its periods, and their number. It includes

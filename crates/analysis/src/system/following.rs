@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use punctual_model::{HostProfile, Instant};
 
 use super::commands::{no_timetable, slots_of_followed};
+use super::exchange::Timetables;
 use super::request::Joining;
 use super::{Slots, System, UpcallOrder, late};
 use crate::reservation::ReservedLoad;
@@ -84,7 +85,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// stay in place.
     pub(super) fn unseat(&mut self, id: Id, earliest: Instant) -> Option<Handover> {
         let (&cpu, _) = self.followed.iter().find(|(_, followed)| followed.holds(id))?;
-        self.take_slots_from_above(id);
+        self.take_slots_from_above(id, cpu);
         self.followed.get_mut(&cpu)?.leave(id, earliest)
     }
 
@@ -109,15 +110,15 @@ impl<Id: Copy + Ord> System<Id> {
         self.followed.get(&cpu).is_some_and(|followed| followed.holds(id))
     }
 
-    /// Adds a reservation as `id` to the timetable of a CPU, or replaces its old one there. A
-    /// refusal changes nothing, and offers the largest budget found for the same period, to a
-    /// 256th, which was itself tried.
+    /// Adds a reservation as `id` to the timetable of a CPU, or replaces its old one there, and
+    /// returns the CPU as it was before. A refusal changes nothing, and offers the largest budget
+    /// found for the same period, to a 256th, which was itself tried.
     pub(super) fn seat(
         &mut self,
         id: Id,
         joining: Joining<'_>,
         steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
+    ) -> Result<Timetables<Id>, Box<Refusal>> {
         self.refuse_both_back_ends(false)?;
         self.has_cpu(joining.cpu)?;
         if self.tables.all().iter().any(|table| table.cpu == joining.cpu) {
@@ -125,11 +126,15 @@ impl<Id: Copy + Ord> System<Id> {
                 "it is to join others on its CPU, and their timetable is not followed yet".into();
             return Err(no_timetable(Resource::Cpu, None, why));
         }
-        let Err(no) = self.try_to_seat(id, joining, steps) else { return Ok(()) };
+        let no = match self.try_to_seat(id, joining, steps) {
+            Ok(before) => return Ok(before),
+            Err(no) => no,
+        };
         let asked = joining.reservation;
         let fits = |reservation| {
             let steps = &mut Steps::new(Steps::ADMISSION / 16);
-            self.clone().try_to_seat(id, Joining { reservation, ..joining }, steps).is_ok()
+            let seated = self.try_to_seat(id, Joining { reservation, ..joining }, steps);
+            seated.map(|before| self.restore(before)).is_ok()
         };
         Err(match no {
             No::Table(Failed::TooMany) => refusal(asked, &Failed::TooMany, None),
@@ -140,11 +145,17 @@ impl<Id: Copy + Ord> System<Id> {
         })
     }
 
-    fn try_to_seat(&mut self, id: Id, joining: Joining<'_>, steps: &mut Steps) -> Result<(), No> {
+    fn try_to_seat(
+        &mut self,
+        id: Id,
+        joining: Joining<'_>,
+        steps: &mut Steps,
+    ) -> Result<Timetables<Id>, No> {
         let Joining { reservation, cpu, earliest, standing } = joining;
         let at = self.position_of(cpu);
         let beneath = at.is_some_and(|at| self.cpus[at].has_tasks()) || self.carries_on(cpu);
-        let mut followed = self.followed_mut(cpu).clone();
+        let begun = || Followed::new(self.tables.rules());
+        let mut followed = self.followed.get(&cpu).cloned().unwrap_or_else(begun);
         let way = followed.way(id, reservation, earliest, standing, !beneath, steps);
         let handover = way.map_err(No::Table)?;
         let slots = |followed: &Followed<Id>| -> Vec<Slots> {
@@ -172,10 +183,19 @@ impl<Id: Copy + Ord> System<Id> {
         if let Some(at) = at {
             leaving.iter().for_each(|load| self.cpus[at].take_from_above(load));
         }
-        outcome.map_err(|refusal| {
-            before.into_iter().for_each(|before| _ = self.followed.insert(cpu, before));
-            No::Beneath(refusal)
-        })
+        if let Err(refusal) = outcome {
+            self.follow_as(cpu, before);
+            return Err(No::Beneath(refusal));
+        }
+        Ok(Timetables { cpu, table: self.tables.place_of(cpu), followed: before })
+    }
+
+    /// Has `cpu` follow `followed`, without a look at the load on its tasks.
+    pub(super) fn follow_as(&mut self, cpu: u16, followed: Option<Followed<Id>>) {
+        match followed {
+            Some(followed) => _ = self.followed.insert(cpu, followed),
+            None => _ = self.followed.remove(&cpu),
+        }
     }
 
     fn followed_mut(&mut self, cpu: u16) -> &mut Followed<Id> {

@@ -228,7 +228,6 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Keeps counting the capacity of `entry`, which was removed at `now`.
     pub(super) fn linger(&mut self, id: Id, entry: &Entry, now: Instant) {
-        self.counts_no_more(id);
         let number = self.next_leaving();
         let what = match &entry.executed {
             Executed::Executor { cpu, tasks, .. } if !tasks.is_empty() => {
@@ -255,20 +254,26 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     /// Forgets that `id` is counted for more than it has, because it leaves or changes again.
-    pub(super) fn counts_no_more(&mut self, id: Id) {
-        self.leaving
-            .retain(|one| !matches!(one.what, Counted::Excess { id: other } if other == id));
+    /// Returns what was known about it.
+    pub(super) fn counts_no_more(&mut self, id: Id) -> Option<Leaving<Id>> {
+        self.entries.get(&id).filter(|entry| entry.counts_more())?;
+        let is_its =
+            |one: &Leaving<Id>| matches!(one.what, Counted::Excess { id: other } if other == id);
+        let at = self.leaving.iter().position(is_its)?;
+        Some(self.leaving.remove(at))
     }
 
-    /// Restores the list of leaves to `before`, and frees the capacity of later leaves. Entries
-    /// that changed later must have been removed already.
-    pub(super) fn leave_as(&mut self, (before, last): (Vec<Leaving<Id>>, u32)) {
+    /// Restores the list of leaves to when `last` was the last number: frees the capacity of later
+    /// leaves, and adds the `excesses` that [`Self::counts_no_more`] returned. Entries that changed
+    /// later must have been removed already.
+    pub(super) fn leave_as(&mut self, last: u32, excesses: Vec<Leaving<Id>>) {
         self.last_leaving = last;
-        let since = before.last().map_or(0, |last| last.number);
-        for leaving in core::mem::replace(&mut self.leaving, before) {
-            if leaving.number > since && !matches!(leaving.what, Counted::Excess { .. }) {
-                self.free(leaving);
-            }
+        while let Some(leaving) = self.leaving.pop_if(|leaving| leaving.number > last) {
+            self.free(leaving);
+        }
+        for excess in excesses {
+            let at = self.leaving.partition_point(|one| one.number < excess.number);
+            self.leaving.insert(at, excess);
         }
     }
 
@@ -300,7 +305,7 @@ impl<Id: Copy + Ord> System<Id> {
             Counted::Reservation(reservation) => self.unreserve_above(reservation),
             Counted::Channel(channel) => self.carry_no_longer(&channel),
             Counted::Excess { id } => {
-                let Some(mut entry) = self.take_out(id) else { return };
+                let Some(mut entry) = self.take_out_as_counted(id) else { return };
                 match &mut entry.executed {
                     Executed::Executor { tasks, own, .. } => {
                         if let Some(own) = own.take() {

@@ -48,6 +48,7 @@
 mod channels;
 mod commands;
 mod cpu;
+mod exchange;
 mod following;
 mod kernel;
 mod leaving;
@@ -72,8 +73,10 @@ pub use self::channels::{Carrier, CarrierLoad};
 pub(crate) use self::channels::{DELAY, PROCESSOR};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
+pub use self::exchange::Exchange;
+use self::exchange::Timetables;
 use self::kernel::OfTheKernel;
-use self::leaving::{Leaving, in_between, larger_channel, larger_reservation};
+use self::leaving::Leaving;
 pub(crate) use self::partition::{Fit, How, Spread};
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
 use crate::incremental::Denial;
@@ -184,6 +187,16 @@ impl Entry {
             Executed::Unproven => BackEnd::Unproven,
             Executed::Sending { .. } | Executed::BestEffort(Direction::Send) => BackEnd::Egress,
             Executed::Receiving(_) | Executed::BestEffort(Direction::Receive) => BackEnd::Ingress,
+        }
+    }
+
+    /// Returns whether it is counted for more than it has.
+    fn counts_more(&self) -> bool {
+        match &self.executed {
+            Executed::Executor { own, .. } => own.is_some(),
+            Executed::Deadline { reservation, counted, .. } => counted != reservation,
+            Executed::Sending { own, .. } => own.is_some(),
+            _ => false,
         }
     }
 
@@ -326,14 +339,26 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
+        self.admit_after(&mut Vec::new(), id, request, steps)
+    }
+
+    /// Admits like [`Self::admit`], and adds to `before` the timetables that this replaces.
+    fn admit_after(
+        &mut self,
+        before: &mut Vec<Timetables<Id>>,
+        id: Id,
+        request: Request<'_>,
+        steps: &mut Steps,
+    ) -> Result<BackEnd, Box<Refusal>> {
         debug_assert!(!self.entries.contains_key(&id), "the name is free");
-        let executed =
-            self.execute(id, request, steps).map_err(|refusal| self.with_what_left(refusal))?;
+        let executed = self.execute(before, id, request, steps);
+        let executed = executed.map_err(|refusal| self.with_what_left(refusal))?;
         Ok(self.enter(id, request, executed))
     }
 
     fn execute(
         &mut self,
+        before: &mut Vec<Timetables<Id>>,
         id: Id,
         request: Request<'_>,
         steps: &mut Steps,
@@ -354,11 +379,13 @@ impl<Id: Copy + Ord> System<Id> {
                 self.reserve(reservation, reservation, true, steps)?
             }
             Request::Command { reservation, enforcement, cpu, .. } => {
-                let cpu = self.hold(id, reservation, enforcement, cpu, steps)?;
+                let replaced = self.hold(id, reservation, enforcement, cpu, steps)?;
+                let cpu = replaced.cpu;
+                before.push(replaced);
                 Executed::Timetable { cpu }
             }
             Request::Joining(joining) => {
-                self.seat(id, joining, steps)?;
+                before.push(self.seat(id, joining, steps)?);
                 Executed::Timetable { cpu: joining.cpu }
             }
             Request::Share(_) => {
@@ -378,170 +405,10 @@ impl<Id: Copy + Ord> System<Id> {
         })
     }
 
-    /// Returns the answer that [`Self::admit`] would give. Nothing is admitted, but proofs found on
-    /// the way are kept.
-    ///
-    /// # Errors
-    /// Fails like [`Self::admit`].
-    pub fn would_admit(
-        &mut self,
-        id: Id,
-        request: Request<'_>,
-        steps: &mut Steps,
-    ) -> Result<BackEnd, Box<Refusal>> {
-        if matches!(request, Request::Joining(_)) {
-            // A release afterwards would not undo the move of the others' slots.
-            return self.clone().admit(id, request, steps);
-        }
-        let answer = self.admit(id, request, steps)?;
-        self.release(id);
-        Ok(answer)
-    }
-
     /// Takes out an entry that has not run yet, or that affects no job any more, and returns whether it
     /// was there. The others keep their proofs.
     pub fn release(&mut self, id: Id) -> bool {
         self.take_out(id).is_some()
-    }
-
-    /// Admits `request` in place of the entry `id`. A refusal leaves the entry unchanged. The old entry
-    /// counts as long as it affects others; `now` is `None` if it has not run.
-    ///
-    /// # Errors
-    /// Fails like [`Self::admit`].
-    pub fn change(
-        &mut self,
-        id: Id,
-        request: Request<'_>,
-        now: Option<Instant>,
-        steps: &mut Steps,
-    ) -> Result<BackEnd, Box<Refusal>> {
-        if let Request::Joining(joining) = request
-            && self.is_seated(id, joining.cpu)
-        {
-            // The reservation changes in place, so that its windows over the change keep the weaker
-            // of both.
-            self.seat(id, joining, steps)?;
-            return Ok(BackEnd::Timetable { cpu: joining.cpu });
-        }
-        let answers = self.exchange(&[id], &[(id, request)], now, steps)?;
-        Ok(answers[0])
-    }
-
-    /// Admits all of `entering` in place of all of `leaving`, or changes nothing. Returns the back
-    /// end of each. The entries that leave at `now` count as long as they affect others; `None` means
-    /// that none of them has run.
-    ///
-    /// # Errors
-    /// Fails like [`Self::admit`].
-    pub fn exchange(
-        &mut self,
-        leaving: &[Id],
-        entering: &[(Id, Request<'_>)],
-        now: Option<Instant>,
-        steps: &mut Steps,
-    ) -> Result<Vec<BackEnd>, Box<Refusal>> {
-        now.into_iter().for_each(|now| _ = self.settle(now));
-        let tables = (self.tables.clone(), self.followed.clone());
-        let before = (self.leaving.clone(), self.last_leaving);
-        let left: Vec<(Id, Entry)> =
-            leaving.iter().filter_map(|&id| Some((id, self.take_out(id)?))).collect();
-        let changes = |id: Id| entering.iter().any(|(other, _)| *other == id);
-        if let Some(now) = now {
-            let gone = left.iter().filter(|(id, _)| !changes(*id));
-            gone.for_each(|(id, entry)| self.linger(*id, entry, now));
-        }
-        let mut answers = Vec::with_capacity(entering.len());
-        for &(id, request) in entering {
-            let old = left.iter().find(|(other, _)| *other == id).map(|(_, entry)| entry);
-            let answer = match (old, now) {
-                (Some(old), Some(now)) => self.renew(id, old, request, now, steps),
-                _ => self.admit(id, request, steps),
-            };
-            match answer {
-                Ok(answer) => answers.push(answer),
-                Err(refusal) => {
-                    let entered = &entering[..answers.len()];
-                    entered.iter().for_each(|(id, _)| _ = self.release(*id));
-                    self.leave_as(before);
-                    self.follow_again(tables);
-                    left.into_iter().for_each(|(id, entry)| self.put_back(id, entry));
-                    return Err(refusal);
-                }
-            }
-        }
-        Ok(answers)
-    }
-
-    /// Admits `request` as `id`, whose entry was `old` until `now`.
-    fn renew(
-        &mut self,
-        id: Id,
-        old: &Entry,
-        request: Request<'_>,
-        now: Instant,
-        steps: &mut Steps,
-    ) -> Result<BackEnd, Box<Refusal>> {
-        let (executed, counts_more) = match (&old.executed, request) {
-            (Executed::Executor { cpu, tasks: had, .. }, Request::Executor(tasks)) => {
-                let share_ppm = self.counted_ppm(request);
-                self.within_limits(share_ppm)?;
-                let own = self.loads_of(tasks);
-                let both = in_between(had, &own);
-                let counted = both.clone().unwrap_or_else(|| own.clone());
-                // Its pending jobs move with it, and the old entry still affects its old CPU.
-                let stays = self.place_on(*cpu, id, tasks, &counted, share_ppm, steps);
-                let cpu = match stays {
-                    Ok(()) => *cpu,
-                    Err(refusal) if self.cpus.len() == 1 => {
-                        return Err(self.with_what_left(refusal));
-                    }
-                    Err(_) => {
-                        self.linger(id, old, now);
-                        self.place(id, tasks, &counted, share_ppm, steps)?
-                    }
-                };
-                let own = both.is_some().then_some(own);
-                let counts_more = own.is_some();
-                (Executed::Executor { cpu, tasks: counted, own }, counts_more)
-            }
-            (
-                Executed::Deadline { counted: had, .. },
-                Request::Deadline(reservation)
-                | Request::Command { reservation, backend: Some(Backend::Kernel), .. },
-            ) => {
-                let is_command = matches!(request, Request::Command { .. });
-                if is_command {
-                    self.refuse_both_back_ends(true)?;
-                }
-                let counted = larger_reservation(*had, reservation);
-                let executed = self.reserve(reservation, counted, is_command, steps)?;
-                (executed, counted != reservation)
-            }
-            (Executed::Sending { channel: had, .. }, Request::Sending(channel)) => {
-                // A message of either has at most this size, and at least this spacing and delay.
-                let counted = larger_channel(had, channel);
-                match self.send_one(&counted, channel, steps) {
-                    Ok(executed) => (executed, counted != *channel),
-                    Err(refusal) if counted == *channel => {
-                        return Err(self.with_what_left(refusal));
-                    }
-                    Err(_) => {
-                        self.linger(id, old, now);
-                        return self.admit(id, request, steps);
-                    }
-                }
-            }
-            _ => {
-                self.linger(id, old, now);
-                return self.admit(id, request, steps);
-            }
-        };
-        let back_end = self.enter(id, request, executed);
-        if counts_more {
-            self.counts_more(id, now);
-        }
-        Ok(back_end)
     }
 
     fn enter(&mut self, id: Id, request: Request<'_>, executed: Executed) -> BackEnd {
@@ -644,8 +511,13 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     fn take_out(&mut self, id: Id) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
         self.counts_no_more(id);
+        self.take_out_as_counted(id)
+    }
+
+    /// Takes out an entry, and leaves it noted that it is counted for more than it has.
+    fn take_out_as_counted(&mut self, id: Id) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
         self.granted_ppm -= entry.share_ppm;
         match &entry.executed {
             Executed::Executor { cpu, tasks, .. } => {

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use punctual_analysis::{
-    BackEnd, Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder,
+    BackEnd, Exchange, Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder,
 };
 pub(crate) use punctual_model::units::percent;
 use punctual_model::{HostProfile, Instant, Task};
@@ -50,6 +50,21 @@ struct Entry {
     uid: u32,
     group: Option<u32>,
     share_ppm: u64,
+}
+
+/// A change of a grant, which [`AdmissionState::undo`] undoes.
+#[derive(Debug)]
+pub struct Change {
+    id: GrantId,
+    before: Option<Entry>,
+    exchange: Exchange<GrantId>,
+}
+
+impl Change {
+    /// Returns the CPU of upcalls.
+    pub fn cpu(&self) -> Option<u32> {
+        self.exchange.back_ends().first().copied().and_then(cpu_of)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,30 +135,38 @@ impl AdmissionState {
         Ok(cpu_of(back_end))
     }
 
-    /// Enters `what` in place of the grant `id`. If it does not fit, `id` keeps its grant.
+    /// Enters `what` in place of the grant `id`. If it does not fit, `id` keeps its grant. The change
+    /// can be undone until something else changes.
     pub fn change(
         &mut self,
         id: GrantId,
         asker: &Asker,
         what: &Guarantee,
         now: Instant,
-    ) -> Result<Option<u32>, Box<Refusal>> {
+    ) -> Result<Change, Box<Refusal>> {
         let before = self.uncount(id);
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
         let answer = self.within_quota(asker, what).and_then(|()| {
-            asking(what, |request| self.system.change(id, request, Some(now), steps))
+            asking(what, |request| self.system.try_change(id, request, Some(now), steps))
         });
         match answer {
-            Ok(back_end) => {
+            Ok(exchange) => {
                 self.count(id, asker, what);
-                Ok(cpu_of(back_end))
+                Ok(Change { id, before, exchange })
             }
             Err(refusal) => {
                 before.into_iter().for_each(|entry| self.count_entry(id, entry));
                 Err(refusal)
             }
         }
+    }
+
+    /// Gives a grant back what it was before `change`, since which only the time may have changed.
+    pub fn undo(&mut self, Change { id, before, exchange }: Change) {
+        self.uncount(id);
+        self.system.undo(exchange);
+        before.into_iter().for_each(|entry| self.count_entry(id, entry));
     }
 
     /// Takes `id` out; its threads have left their class. It stays counted as long as it affects others,
@@ -172,18 +195,26 @@ impl AdmissionState {
 
     /// Returns requests like `what` that would be admitted now, in place of `id` if that is
     /// entered.
-    pub fn offers(&self, id: GrantId, asker: &Asker, what: &Guarantee, now: Instant) -> Vec<Offer> {
-        let mut trial = self.clone();
-        let is_change = trial.uncount(id).is_some();
-        trial.withhold(now);
-        offers::find(what, asker.quota.quota.least_reservation_ppm, |what| {
+    pub fn offers(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        what: &Guarantee,
+        now: Instant,
+    ) -> Vec<Offer> {
+        let before = self.uncount(id);
+        self.withhold(now);
+        let least_ppm = asker.quota.quota.least_reservation_ppm;
+        let offers = offers::find(what, least_ppm, |what| {
             let steps = &mut Steps::new(STEPS_OF_AN_OFFER);
-            trial.within_quota(asker, what).is_ok()
-                && asking(what, |request| match is_change {
-                    true => trial.system.clone().change(id, request, Some(now), steps).is_ok(),
-                    false => trial.system.would_admit(id, request, steps).is_ok(),
+            self.within_quota(asker, what).is_ok()
+                && asking(what, |request| match before {
+                    Some(_) => self.system.would_change(id, request, now, steps).is_ok(),
+                    None => self.system.would_admit(id, request, steps).is_ok(),
                 })
-        })
+        });
+        before.into_iter().for_each(|entry| self.count_entry(id, entry));
+        offers
     }
 
     /// Returns the CPU of the upcalls of `id`.

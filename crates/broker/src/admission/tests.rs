@@ -198,13 +198,19 @@ fn every_offer_is_admitted() {
     }
 }
 
+/// A change that the kernel or the ledger does not take is undone.
 #[test]
-fn a_refused_change_changes_nothing() {
+fn a_change_that_is_refused_or_undone_leaves_no_trace() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::FixedLevel);
     let asker = asker(1, 2_000_000);
     admission.admit(GrantId(1), &asker, &reservation("2ms/10ms"), NOW).expect("fits");
     assert!(admission.change(GrantId(1), &asker, &reservation("95ms/100ms"), NOW).is_err());
     assert_eq!(admission.granted_ppm(), 200_000);
+    let before = format!("{admission:?}");
+    let change = admission.change(GrantId(1), &asker, &reservation("4ms/10ms"), NOW).expect("fits");
+    assert_eq!((admission.granted_ppm(), admission.of_user(1)), (400_000, 400_000));
+    admission.undo(change);
+    assert_eq!(format!("{admission:?}"), before);
     admission.change(GrantId(1), &asker, &reservation("4ms/10ms"), NOW).expect("fits");
     assert_eq!((admission.granted_ppm(), admission.of_user(1)), (400_000, 400_000));
 }

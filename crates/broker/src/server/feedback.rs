@@ -162,9 +162,10 @@ impl Server {
         let known = std::mem::take(&mut self.over);
         for (id, asker, denied) in over {
             let Some(live) = self.grants.get(&id) else { continue };
-            let must_free_ppm = live.want.what.share_ppm();
+            let want = live.want.clone();
+            let must_free_ppm = want.what.share_ppm();
             warn!(%id, uid = asker.uid, why = %denied, "no room any more");
-            let offers = self.offers(id, &asker, &live.want);
+            let offers = self.offers(id, &asker, &want);
             // A holder that was told before keeps its earlier deadline.
             let until = known.get(&id).copied().unwrap_or(until);
             self.over.insert(id, until);

@@ -94,7 +94,7 @@ impl Server {
         Stop::Refused(refused)
     }
 
-    pub(super) fn offers(&self, id: GrantId, asker: &Asker, want: &Want) -> Vec<Offered> {
+    pub(super) fn offers(&mut self, id: GrantId, asker: &Asker, want: &Want) -> Vec<Offered> {
         let offers = self.admission.offers(id, asker, &want.what, clock::now());
         let whole = |(change, what)| Offered {
             change,

@@ -154,21 +154,21 @@ impl Server {
         if self.over.keys().any(|other| *other != id) {
             self.has_room(connection, peer, &want)?;
         }
-        let before = self.admission.clone();
-        let cpu = self
+        let change = self
             .admission
             .change(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
+        let cpu = change.cpu();
         let record = Record { want: raw, ..old_record.clone() };
         if let Err(why) = self.ledger.enter(&record) {
-            self.admission = before;
+            self.admission.undo(change);
             return Err(Stop::Error(why.to_string()));
         }
         // A thread on its way from one CPU to another is on neither.
         self.police(&old_record, &old_want, None);
         if let Err(why) = self.means.give(&peer.process, peer.uid, &want, record.thread_start, cpu)
         {
-            self.admission = before;
+            self.admission.undo(change);
             if let Err(why) = self.ledger.enter(&old_record) {
                 warn!(%why, %id, "the ledger has a change that is not in force");
             }

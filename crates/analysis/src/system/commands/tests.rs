@@ -12,7 +12,7 @@ use punctual_model::{Command, CommandSpec, Contract, HostProfile, Instant, Polic
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{loads_on, rules};
+use super::rules;
 use crate::steps::Steps;
 use crate::system::{Request, System, UpcallOrder};
 use crate::verdict::Resource;
@@ -156,7 +156,7 @@ fn drawn_commands_are_held_as_admitted_and_take_no_more() {
             }
             let handover = runs.follow(held.cpu, Instant::ZERO).expect("it holds some");
             let table = &handover.follow.table;
-            let loads = loads_on(&system.tables, held.cpu, host.context_switch);
+            let loads = system.loads_on(held.cpu);
             assert_eq!(loads.len(), here.len());
             for (owner, load) in (0..).zip(loads) {
                 let own = || table.slots().iter().filter(|slot| slot.owner == owner);

@@ -20,7 +20,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::{Refusal, Request, Steps};
+use punctual_analysis::{Exchange, Refusal, Request, Steps};
 use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
 use punctual_model::{Duration, Instant};
@@ -58,6 +58,14 @@ struct Sum {
     /// The bytes of their queues.
     bytes: u64,
     channels: u32,
+}
+
+/// A change of a channel, which [`AdmissionState::undo_channel`] undoes.
+#[derive(Debug)]
+pub struct ChannelChange {
+    id: GrantId,
+    before: Entry,
+    exchange: Exchange<GrantId>,
 }
 
 impl ChannelEntries {
@@ -183,7 +191,8 @@ impl AdmissionState {
     }
 
     /// Enters `want` in place of the channel `id`. If it does not fit, `id` keeps its contract. What
-    /// the old contract has more counts as long as it affects others ([`System::change`]).
+    /// the old contract has more counts as long as it affects others ([`System::change`]). The
+    /// change can be undone until something else changes.
     ///
     /// [`System::change`]: punctual_analysis::System::change
     pub fn change_channel(
@@ -192,14 +201,25 @@ impl AdmissionState {
         asker: &Asker,
         want: &WantedChannel,
         now: Instant,
-    ) -> Result<(), Box<Refusal>> {
+    ) -> Result<ChannelChange, Box<Refusal>> {
         self.catch_up(now);
-        self.change_channel_within(id, asker, want, now, &mut Steps::new(self.steps))?;
+        let steps = &mut Steps::new(self.steps);
+        let change = self.change_channel_within(id, asker, want, now, steps)?;
         // The old contract is in force until the thread has looked for the new one.
         let looks_within = self.system.carried().map(|one| one.carrier().egress.looks_within());
         let changed = now.saturating_add(looks_within.unwrap_or(Duration::ZERO));
         self.system.postpone(now, changed);
-        Ok(())
+        Ok(change)
+    }
+
+    /// Gives a channel back what it was before `change`, since which only the time may have changed.
+    pub fn undo_channel(&mut self, change: ChannelChange) {
+        let ChannelChange { id, before, exchange } = change;
+        self.system.undo(exchange);
+        if let Some(channels) = &mut self.channels {
+            channels.uncount(id);
+            channels.count(id, before);
+        }
     }
 
     fn change_channel_within(
@@ -209,7 +229,7 @@ impl AdmissionState {
         want: &WantedChannel,
         now: Instant,
         steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
+    ) -> Result<ChannelChange, Box<Refusal>> {
         let Some(before) = self.channels.as_mut().and_then(|channels| channels.uncount(id)) else {
             return Err(denied("quota", "there is no such channel".into(), None));
         };
@@ -219,16 +239,21 @@ impl AdmissionState {
             .and_then(|()| {
                 let packet = self.entries_of_channels()?.config.cut.packet_bytes();
                 asking(want, packet, |request| {
-                    self.system.change(id, request, Some(now), steps).map(drop)
+                    self.system.try_change(id, request, Some(now), steps)
                 })
             });
         match answer {
-            Ok(()) => self.count_channel(id, asker.uid, want),
-            Err(_) => {
-                self.channels.iter_mut().for_each(|channels| channels.count(id, before.clone()));
+            Ok(exchange) => {
+                self.count_channel(id, asker.uid, want);
+                Ok(ChannelChange { id, before, exchange })
+            }
+            Err(refusal) => {
+                if let Some(channels) = &mut self.channels {
+                    channels.count(id, before);
+                }
+                Err(refusal)
             }
         }
-        answer
     }
 
     /// Takes a channel out whose last message counts as arrived no later than at `now`. It stays

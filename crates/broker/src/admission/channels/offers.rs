@@ -22,25 +22,24 @@ impl AdmissionState {
     /// Returns channels that would be admitted in place of the refused `want`: with another delay
     /// bound, rate or message size. If `id` is entered, they replace it.
     pub fn channel_offers(
-        &self,
+        &mut self,
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
         now: Instant,
     ) -> Vec<ChannelOffer> {
-        let mut admission = self.clone();
         let is_change = self.channels.as_ref().is_some_and(|all| all.entries.contains_key(&id));
         // One budget for all tries together, so that a refusal costs no more than some admissions.
         // Offers that it does not suffice for are not made.
         let mut steps = Steps::new(self.steps);
         let mut fits = |want: &WantedChannel| {
             if is_change {
-                let mut trial = admission.clone();
-                return trial.change_channel_within(id, asker, want, now, &mut steps).is_ok();
+                let change = self.change_channel_within(id, asker, want, now, &mut steps);
+                return change.map(|change| self.undo_channel(change)).is_ok();
             }
-            let admitted = admission.admit_channel_within(id, asker, want, &mut steps).is_ok();
+            let admitted = self.admit_channel_within(id, asker, want, &mut steps).is_ok();
             if admitted {
-                admission.withdraw_channel(id);
+                self.withdraw_channel(id);
             }
             admitted
         };

@@ -190,11 +190,7 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
     let longer = admission.change(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW);
     assert_eq!(longer.expect_err("as before").test, "channels");
     for (text, offer) in admission.offers(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW) {
-        assert_eq!(
-            admission.clone().change(GrantId(2), &reserver, &offer, NOW),
-            Ok(None),
-            "{text}"
-        );
+        admission.clone().change(GrantId(2), &reserver, &offer, NOW).expect(&text);
     }
     // Counted for later requests.
     let tight = admission.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
@@ -300,7 +296,18 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                     list.remove(&id);
                     continue;
                 }
-                (true, false) => admission.change_channel(id, &asker(1), &wanted, now),
+                (true, false) => {
+                    let before = format!("{admission:?}");
+                    let change = admission.change_channel(id, &asker(1), &wanted, now);
+                    let changed = format!("{admission:?}");
+                    change.map(|change| {
+                        admission.undo_channel(change);
+                        assert_eq!(format!("{admission:?}"), before, "seed {seed}");
+                        let again = admission.change_channel(id, &asker(1), &wanted, now);
+                        again.map(drop).expect("as before");
+                        assert_eq!(format!("{admission:?}"), changed, "seed {seed}");
+                    })
+                }
                 (false, _) => admission.admit_channel(id, &asker(1), &wanted),
             };
             match outcome {
@@ -315,7 +322,7 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                         offered += 1;
                         let mut trial = admission.clone();
                         let taken = match list.contains_key(&id) {
-                            true => trial.change_channel(id, &asker(1), &offer, now),
+                            true => trial.change_channel(id, &asker(1), &offer, now).map(drop),
                             false => trial.admit_channel(id, &asker(1), &offer),
                         };
                         assert_eq!(taken, Ok(()), "seed {seed}: {text}");

@@ -153,9 +153,10 @@ impl Server {
             return Err(Stop::Error(why));
         }
         let (old, carried) = (live.record.clone(), live.sent_as());
-        if let Err(denied) = admission.change_channel(id, &asker, &want, clock::now()) {
-            return Err(self.channel_denied(peer, id, &want, *denied));
-        }
+        let change = match admission.change_channel(id, &asker, &want, clock::now()) {
+            Ok(change) => change,
+            Err(denied) => return Err(self.channel_denied(peer, id, &want, *denied)),
+        };
         let terms = channels.terms(admission, &want);
         // The ledger first: a change cannot be undone once the thread has been told.
         let new = ChannelRecord { channel: raw.clone(), ..old.clone() };
@@ -172,11 +173,7 @@ impl Server {
         }
         let (channels, admission) = self.channels_and_admission()?;
         if let Err(why) = kept {
-            // As it was: it had room a moment ago, whatever the quota says today.
-            admission.withdraw_channel(id);
-            if let Err(denied) = admission.enter_channel(id, asker.uid, &before) {
-                warn!(%id, %denied, "a channel is carried and not in the books");
-            }
+            admission.undo_channel(change);
             return Err(Stop::Error(why));
         }
         if let Some(live) = channels.live.get_mut(&id) {
