@@ -72,15 +72,15 @@ fn reservation(text: &str) -> Guarantee {
     Guarantee::Reservation(text.parse().expect("valid"))
 }
 
-fn of_upcall(period: Duration, time_per_pdu: Service) -> Guarantee {
+fn one_upcall(period: Duration, time_per_pdu: Service) -> Upcall {
     let spec = UpcallSpec { name: "u".into(), period, batch: 1, quantum: 1, time_per_pdu };
-    Guarantee::Upcalls(vec![Upcall::new(spec).expect("valid")])
+    Upcall::new(spec).expect("valid")
 }
 
 /// Periods of 20 to 120 ms, with 0.2 parts per thousand of a CPU each, leave room for the requests.
 fn upcall(at: u64) -> Guarantee {
     let period = Duration::from_micros(20_000 + (at * 7_919) % 100_000);
-    of_upcall(period, Service::from_nanos(period.as_nanos() / 5_000))
+    Guarantee::Upcalls(vec![one_upcall(period, Service::from_nanos(period.as_nanos() / 5_000))])
 }
 
 fn upcalls() {
@@ -116,14 +116,17 @@ fn upcalls() {
         let above = GrantId(GRANTS);
         processor_time_of(|| _ = admission.change(above, &asker, &what, now).expect("room"))
     });
-    // Longer than the shortest periods can wait for.
-    let long = of_upcall(Duration::from_millis(120), Service::from_millis(15));
+    // The first cannot wait for a PDU of the other.
+    let long = Guarantee::Upcalls(vec![
+        one_upcall(Duration::from_millis(20), Service::from_millis(10)),
+        one_upcall(Duration::from_millis(120), Service::from_millis(19)),
+    ]);
     let large = reservation("5ms/10ms");
     for (what, id, asked) in [("upcalls", 7, &long), ("a reservation", GRANTS, &large)] {
         each(&format!("a refused change of {what}"), REFUSALS, |_, now| {
-            let refused =
-                |()| admission.change(GrantId(id), &asker, asked, now).expect_err("too much");
-            processor_time_of(|| _ = refused(()))
+            processor_time_of(|| {
+                _ = admission.change(GrantId(id), &asker, asked, now).expect_err("too much")
+            })
         });
         each(&format!("the offers for it, {what}"), REFUSALS, |_, now| {
             processor_time_of(|| {
@@ -176,9 +179,9 @@ fn channels(above: Option<&str>) {
     });
     let tight = call(20_000, 90);
     each(&format!("a refused change of a channel{beneath}"), REFUSALS, |_, now| {
-        let mut refused =
-            || admission.change_channel(GrantId(7), &asker, &tight, now).expect_err("too tight");
-        processor_time_of(|| _ = refused())
+        processor_time_of(|| {
+            _ = admission.change_channel(GrantId(7), &asker, &tight, now).expect_err("too tight")
+        })
     });
     each(&format!("the offers for it, a channel{beneath}"), REFUSALS, |_, now| {
         processor_time_of(|| {

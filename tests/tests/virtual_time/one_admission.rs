@@ -19,11 +19,17 @@
 //! 5. A refusal because of a late task names the task, its tardiness and the reason in the words of
 //!    `admit`, except that a host names no task that it admitted before.
 //!
+//! On several CPUs, for which `System` has to choose when each entry comes:
+//! 6. What `System` admits, `admit` admits. (It may find room for more, because it knows all tasks
+//!    before it places the first.) `AdmissionState` gives the same answers, CPUs and refusals.
+//! 7. A task that fits on no CPU is refused with the words and the shortfall that `admit` has for
+//!    the nearest CPU with everything on it, and on no other CPU `admit` finds a smaller shortfall.
+//!
 //! With channels beside them, on a host whose broker carries channels and sets a reservation aside
 //! for their threads:
-//! 6. `AdmissionState` gives the same answers as `System` within the same steps, entry by entry,
+//! 8. `AdmissionState` gives the same answers as `System` within the same steps, entry by entry,
 //!    and in the same words.
-//! 7. `System` admits all if and only if
+//! 9. `System` admits all if and only if
 //!    - `admit` admits the upcalls beneath the reservations and the reservation set aside;
 //!    - `admit` admits the channels beneath the reservations;
 //!    - the rates of the channels are within the link, and all shares with the reservation set
@@ -31,12 +37,16 @@
 //!
 //!    That holds where nothing is kept for best effort. `admit` keeps no processor time for it, but
 //!    `System` does: with best effort `admit` admits no less.
+//! 10. A channel that is refused because of its delay or of the processor is refused by `admit`
+//!     beside the channels and reservations that were admitted: by the same test, for want of the
+//!     same resource, with the same shortfall and in the same words, except that a host names no
+//!     channel that it admitted before.
 //!
 //! `admit` charges tasks only for the channels of their contract. A broker promises before it knows
 //! which channels come, so it charges the whole reservation set aside.
 
 use punctual_analysis::channel::egress::Egress;
-use punctual_analysis::{Request, Steps, System, UpcallOrder, admit};
+use punctual_analysis::{BackEnd, Refusal, Request, Shortfall, Steps, System, UpcallOrder, admit};
 use punctual_broker::admission::{AdmissionState, Asker, STEPS};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
@@ -95,11 +105,13 @@ fn reservation(rng: &mut ChaCha8Rng, part: u64) -> Reservation {
     Reservation::new(budget, Duration::from_micros(period)).expect("valid")
 }
 
-fn contract(rng: &mut ChaCha8Rng) -> Contract {
+fn contract(rng: &mut ChaCha8Rng, cpus: u16) -> Contract {
     let (upcalls, reservations) = (rng.random_range(1..8u32), rng.random_range(0..4u32));
     let reservations = if rng.random() { 0 } else { reservations };
-    // Together from about half of the CPU to more than all of it.
-    let part = (u64::from(upcalls + reservations) * rng.random_range(2..5) / 4).max(1);
+    let upcalls = upcalls + 2 * u32::from(cpus - 1);
+    // Together from about half of the CPUs to more than all of them.
+    let all = u64::from(upcalls + reservations);
+    let part = (all * rng.random_range(2..5) / 4 / u64::from(cpus)).max(1);
     let mut contract = Contract::of_upcalls((0..upcalls).map(|at| upcall(rng, at, part)).collect());
     let named =
         |at| NamedReservation { name: format!("r{at}"), reservation: reservation(rng, part) };
@@ -193,7 +205,7 @@ fn every_admission_gives_a_contract_the_same_answer() {
     let mut late = [0_u64; 2];
     for seed in 0..count {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        let contract = contract(rng);
+        let contract = contract(rng, 1);
         let context_switch = Service::from_micros(rng.random_range(0..4));
         let wake_up = Service::from_micros(rng.random_range(0..2) * rng.random_range(0..300));
         let host = HostProfile { context_switch, wake_up, ..HostProfile::ideal(1) };
@@ -248,6 +260,87 @@ fn every_admission_gives_a_contract_the_same_answer() {
     );
 }
 
+/// Compares the refusal of a task, which fits on no CPU, with those of `admit` for each CPU and
+/// `what` there. `entered` are the others, each with the CPU of an upcall.
+fn is_the_nearest(
+    refusal: &Refusal,
+    what: &Guarantee,
+    entered: &[(&Guarantee, Option<u16>)],
+    host: &HostProfile,
+) -> bool {
+    // The kernel may run the reservations on any CPU, so they are above the tasks of each.
+    let alone = HostProfile { cpus: 1, reservable_ppm: 1_000_000, ..*host };
+    let on = |cpu: u16| -> Vec<&Guarantee> {
+        let here = entered.iter().filter(|(_, other)| other.is_none_or(|other| other == cpu));
+        here.map(|(what, _)| *what).chain([what]).collect()
+    };
+    let Some((_, nearest)) = refusal.why.split_once("; nearest on CPU ") else { return false };
+    let (cpu, why) = nearest.split_once(", where ").expect("the reason");
+    let cpu: u16 = cpu.parse().expect("a number");
+    let shortfall = |cpu: u16| match admit(&contract_of(&on(cpu)).0, &alone) {
+        Err(refusal) if refusal.test == "response-time" => refusal.shortfall,
+        // All reservations together are too much for one CPU.
+        _ => None,
+    };
+    let Some(Shortfall::Time(least)) = shortfall(cpu) else { return false };
+    assert_eq!(refusal.shortfall, Some(Shortfall::Time(least)));
+    assert_eq!(why, in_words_of_admit(&on(cpu), &alone));
+    for other in 0..host.cpus {
+        if let Some(Shortfall::Time(time)) = shortfall(other) {
+            assert!(time >= least, "CPU {other} is nearer: {time}");
+        }
+    }
+    true
+}
+
+#[test]
+fn every_admission_gives_a_contract_on_several_cpus_the_same_answer() {
+    let count = draws() / 5;
+    let (asker, now) = (without_limit(), Instant::from_nanos(1));
+    let (mut admitted, mut refused, mut only_by_admit, mut compared) = (0, 0, 0, 0);
+    for seed in 0..count {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let cpus = rng.random_range(2..=3);
+        let contract = Contract { cpus, ..contract(rng, cpus) };
+        let context_switch = Service::from_micros(rng.random_range(0..4));
+        let host = HostProfile { context_switch, ..HostProfile::ideal(cpus) };
+        let whole = admit(&contract, &host).is_ok();
+        let mut entries = entries(&contract);
+        entries.shuffle(rng);
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
+        let mut admission = AdmissionState::new(host, UpcallOrder::LevelOrder);
+        let mut entered: Vec<(&Guarantee, Option<u16>)> = Vec::new();
+        for (id, what) in (0..).zip(&entries) {
+            let steps = &mut Steps::new(STEPS);
+            let one = asked(what, |request| system.admit(id, request, steps));
+            let one = one.map(|back_end| match back_end {
+                BackEnd::Executor { cpu } => Some(cpu),
+                _ => None,
+            });
+            let other = admission.admit(GrantId(id), &asker, what, now);
+            assert_eq!(one.clone().map(|cpu| cpu.map(u32::from)), other, "seed {seed}: {what}");
+            match one {
+                Ok(cpu) => entered.push((what, cpu)),
+                Err(refusal) if matches!(what, Guarantee::Upcalls(_)) => {
+                    compared += u64::from(is_the_nearest(&refusal, what, &entered, &host));
+                }
+                Err(_) => {}
+            }
+        }
+        let all = entered.len() == entries.len();
+        assert!(whole || !all, "seed {seed}: {contract:?}");
+        admitted += u64::from(all);
+        refused += u64::from(!whole);
+        only_by_admit += u64::from(whole && !all);
+    }
+    let counts = format!(
+        "{admitted} of {count} admitted, {refused} refused by all, {only_by_admit} admitted by admit only; \
+         {compared} tasks refused in the words of the nearest CPU"
+    );
+    println!("{counts}");
+    assert!(admitted.min(refused).min(compared) > count / 10 && only_by_admit > 5, "{counts}");
+}
+
 /// Draws the broker's configuration for channels.
 fn carried(rng: &mut ChaCha8Rng) -> ChannelsConfig {
     let period = rng.random_range(1_000..20_000u64);
@@ -265,7 +358,7 @@ fn carried(rng: &mut ChaCha8Rng) -> ChannelsConfig {
 }
 
 /// Returns the same as a contract states it.
-fn sender(config: &ChannelsConfig) -> SenderSpec {
+fn sender(config: &ChannelsConfig, best_effort: BestEffort) -> SenderSpec {
     let (none, packet) = (Service::ZERO, config.per_packet);
     SenderSpec {
         link: config.reckoned_link(),
@@ -279,7 +372,7 @@ fn sender(config: &ChannelsConfig) -> SenderSpec {
         packetisation: config.cut,
         cpu: Some(config.cpu),
         allowance: config.allowance,
-        best_effort: BestEffort::None,
+        best_effort,
         memory: None,
     }
 }
@@ -299,7 +392,7 @@ fn channels(rng: &mut ChaCha8Rng, egress: &Egress, receives: bool) -> Vec<Wanted
             in_front * rng.random_range(8..14) / 10 + spacing * rng.random_range(1..20) / 10;
         let received = receives && rng.random_ratio(1, 3);
         let direction = if received { Direction::Receive } else { Direction::Send };
-        let bound = Some(Duration::from_nanos(bound));
+        let bound = Some(Duration::from_nanos(bound)).filter(|_| !rng.random_ratio(1, 10));
         let address = "192.0.2.7:9".parse().expect("an address");
         let sending =
             WantedChannel::sending(format!("c{at}"), arrivals.expect("valid"), bound, address);
@@ -313,6 +406,78 @@ fn sent(want: &WantedChannel) -> Option<Channel> {
     Channel::new(want.name.clone(), &want.arrivals.into(), bound).ok()
 }
 
+/// Passes `want` to `ask` in the terms of the analysis.
+fn asked_for<T>(want: &WantedChannel, packet_bytes: u32, ask: impl FnOnce(Request<'_>) -> T) -> T {
+    match (sent(want), want.direction, want.delay_bound) {
+        (Some(channel), ..) => ask(Request::Sending(&channel)),
+        (None, Direction::Receive, Some(_)) => {
+            ask(Request::Receiving(ReadLimit::of(want.arrivals, want.framing, packet_bytes)))
+        }
+        (None, direction, _) => ask(Request::BestEffort(direction)),
+    }
+}
+
+/// Returns the contract of `channels` beneath reservations.
+fn messages<'a>(
+    config: &ChannelsConfig,
+    channels: impl Iterator<Item = &'a WantedChannel> + Clone,
+    reservations: Vec<NamedReservation>,
+) -> Contract {
+    let is_received = |want: &&WantedChannel| want.direction == Direction::Receive;
+    let unpromised =
+        channels.clone().filter(|want| want.delay_bound.is_none() && !is_received(want));
+    let longest = unpromised.map(|want| want.arrivals.max_message()).max();
+    let mut contract = Contract::of_upcalls(Vec::new());
+    contract.sender = Some(sender(config, longest.map_or(BestEffort::None, BestEffort::up_to)));
+    contract.channels = channels.clone().filter_map(sent).collect();
+    contract.receiving = channels
+        .filter(is_received)
+        .map(|want| ReceivingChannel {
+            name: want.name.clone(),
+            traffic: want.arrivals.into(),
+            delay_bound: want.delay_bound,
+        })
+        .collect();
+    contract.reservations = reservations;
+    contract
+}
+
+/// Compares the refusal of the channel `newest` with that of `admit` for it beside `entered`.
+fn is_said_by_admit(
+    refusal: &Refusal,
+    config: &ChannelsConfig,
+    newest: &WantedChannel,
+    entered: &[&Wanted],
+    host: &HostProfile,
+) {
+    let channels = entered.iter().filter_map(|one| match one {
+        Wanted::Channel(want) => Some(want),
+        Wanted::Grant(_) => None,
+    });
+    let reserved = entered.iter().zip(0..).filter_map(|(one, at)| match one {
+        Wanted::Grant(Guarantee::Reservation(reservation)) => {
+            Some(NamedReservation { name: format!("r{at}"), reservation: *reservation })
+        }
+        _ => None,
+    });
+    let contract = messages(config, channels.chain([newest]), reserved.collect());
+    let by_admit = admit(&contract, host).expect_err("the newest was refused");
+    let said = |refusal: &Refusal| (refusal.test, refusal.resource, refusal.shortfall);
+    assert_eq!(said(refusal), said(&by_admit), "{refusal}, {by_admit}");
+    // A contract enters what is received last, and the sums are those of the entry that failed.
+    if refusal.test == "processor" && sent(newest).is_some() && !contract.receiving.is_empty() {
+        return;
+    }
+    let name = by_admit.entry.as_deref().filter(|name| *name != newest.name);
+    let why = match name {
+        Some(name) => {
+            by_admit.why.replacen(&format!("channel \"{name}\""), "a channel admitted before", 1)
+        }
+        None => by_admit.why.clone(),
+    };
+    assert_eq!(refusal.why, why);
+}
+
 /// One entry of a broker.
 enum Wanted {
     Grant(Guarantee),
@@ -323,7 +488,7 @@ enum Wanted {
 fn every_admission_gives_a_contract_with_channels_the_same_answer() {
     let count = draws();
     let (asker, now) = (without_limit(), Instant::from_nanos(1));
-    let (mut admitted, mut equal, mut only_by_admit, mut undecided) = (0, 0, 0, 0);
+    let (mut admitted, mut equal, mut only_by_admit, mut undecided, mut said) = (0, 0, 0, 0, 0);
     let mut by_test = std::collections::BTreeMap::<&str, u64>::new();
     for seed in 0..count {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
@@ -332,7 +497,7 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
         let wanted = channels(rng, &config.egress(), receives);
         let context_switch = Service::from_micros(if rng.random() { 0 } else { 3 });
         let host = HostProfile { context_switch, ..HostProfile::ideal(1) };
-        let (mut others, upcalls) = (contract(rng), rng.random_range(0..3));
+        let (mut others, upcalls) = (contract(rng, 1), rng.random_range(0..3));
         others.reservations.truncate(rng.random_range(0..3));
         others.upcalls.truncate(upcalls);
         others.tasks.truncate(upcalls);
@@ -344,23 +509,12 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
         let within = together + config.cpu.utilisation_ppm() <= host.reservable_ppm;
         let set_aside = NamedReservation { name: "channels".into(), reservation: config.cpu };
         others.reservations.push(set_aside);
-        let spec = sender(&config);
+        let messages = messages(&config, wanted.iter(), reserved);
+        let spec = messages.sender.expect("said");
         assert_eq!(
             Egress::of(&spec, spec.costs.expect("said"), Service::ZERO),
             Ok(config.egress())
         );
-        let mut messages = Contract::of_upcalls(Vec::new());
-        messages.channels = wanted.iter().filter_map(sent).collect();
-        messages.receiving = wanted
-            .iter()
-            .filter(|want| want.direction == Direction::Receive)
-            .map(|want| ReceivingChannel {
-                name: want.name.clone(),
-                traffic: want.arrivals.into(),
-                delay_bound: want.delay_bound,
-            })
-            .collect();
-        (messages.sender, messages.reservations) = (Some(spec), reserved);
         let rates = messages.channels.iter().map(|channel| {
             let rate = config.carrier().rate_of(channel.arrivals());
             rate.map_or(u64::MAX / 8, BitRate::bits_per_second)
@@ -381,20 +535,15 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
         if set_aside.is_err() {
             entries.clear();
         }
-        let mut decided = true;
+        let (mut decided, mut entered) = (true, Vec::new());
         for (id, wanted) in (0..).zip(&entries) {
             let ask = |system: &mut System<u64>, steps| match wanted {
                 Wanted::Grant(what) => {
                     asked(what, |request| system.admit(id, request, &mut Steps::new(steps)))
                 }
-                Wanted::Channel(want) => {
-                    let channel = sent(want);
-                    let packet = config.cut.packet_bytes();
-                    let limit = ReadLimit::of(want.arrivals, want.framing, packet);
-                    let request =
-                        channel.as_ref().map_or(Request::Receiving(limit), Request::Sending);
+                Wanted::Channel(want) => asked_for(want, config.cut.packet_bytes(), |request| {
                     system.admit(id, request, &mut Steps::new(steps))
-                }
+                }),
             };
             let one = ask(&mut system, STEPS).map(drop);
             let other = match wanted {
@@ -405,8 +554,17 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
             if let Err(refusal) = one {
                 *by_test.entry(refusal.test).or_default() += 1;
                 all = false;
+                if let Wanted::Channel(newest) = wanted
+                    && ["channel-delay", "processor"].contains(&refusal.test)
+                    && config.best_effort_ppm == 0
+                {
+                    is_said_by_admit(&refusal, &config, newest, &entered, &host);
+                    said += 1;
+                }
                 // Requests that are not decided within a broker's steps are refused.
                 decided &= ask(&mut system.clone(), 10 * STEPS).is_err();
+            } else {
+                entered.push(wanted);
             }
         }
         undecided += u64::from(!decided);
@@ -423,12 +581,12 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
     }
     let counts = format!(
         "{admitted} of {count} admitted, {equal} where both must say the same; {only_by_admit} by admit only; \
-         {undecided} not decided; refused by {by_test:?}"
+         {undecided} not decided; refused by {by_test:?}, {said} channels as by admit"
     );
     println!("{counts}");
     let tests =
         ["reservable-bandwidth", "response-time", "channels", "link", "processor", "channel-delay"];
     let often = |test: &&str| by_test.get(*test).is_some_and(|times| *times > count / 1_000);
-    assert!(tests.iter().all(often) && equal > count / 20, "{counts}");
+    assert!(tests.iter().all(often) && equal.min(said) > count / 20, "{counts}");
     assert!(undecided <= count / 1_000, "{counts}");
 }

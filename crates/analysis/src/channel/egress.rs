@@ -188,15 +188,15 @@ impl Egress {
     /// Returns the proven delay of each of `channels` in deadline order, beneath `above`. Whether
     /// all are in time is decided within `steps`. If they are, a delay that is not found within
     /// `for_bounds` is reported as the delay bound: proven but weak.
-    pub fn delays(
+    pub fn delays<'a>(
         &self,
-        channels: &[Channel],
+        channels: impl IntoIterator<Item = &'a Channel> + Clone,
         above: &[ReservedLoad],
         steps: &mut Steps,
         for_bounds: &mut Steps,
     ) -> Vec<DelayBound> {
-        let in_time = self.all_in_time(channels, above, steps);
-        let load = self.load(channels.iter(), above);
+        let in_time = self.all_in_time(channels.clone(), above, steps);
+        let load = self.load(channels.clone().into_iter(), above);
         let found = response_times(&load, Granularity::Continuous, for_bounds);
         let delay = |(channel, found): (&Channel, _)| match found {
             ResponseTime::AtMost(time) => {
@@ -206,7 +206,7 @@ impl Egress {
             ResponseTime::Unbounded => DelayBound::Unbounded,
             ResponseTime::Undecided { .. } => DelayBound::Undecided,
         };
-        channels.iter().zip(found).map(delay).collect()
+        channels.into_iter().zip(found).map(delay).collect()
     }
 
     /// Returns whether every message of `channels` is certainly in time, beneath `above`.

@@ -11,9 +11,12 @@
 pub mod buffers;
 pub mod density;
 pub mod egress;
+pub(crate) mod late;
 pub mod paper;
 pub mod processor;
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use punctual_model::Duration;
@@ -38,6 +41,11 @@ impl DelayBound {
             Self::Unbounded | Self::Undecided => None,
         }
     }
+}
+
+/// Returns the words for a channel that may be named.
+pub(crate) fn channel_named(channel: &Channel) -> String {
+    format!("channel \"{}\"", channel.name())
 }
 
 /// Returns the order of `D_order`: the least delay bound first, equal ones in the given order.

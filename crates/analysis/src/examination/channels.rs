@@ -13,19 +13,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use punctual_model::Service;
 use punctual_model::channel::{Channel, ReadLimit};
-use punctual_model::{Duration, Service};
 
 use super::expanded::Expanded;
 use super::{Failure, Findings};
-use crate::channel::egress::Egress;
-use crate::channel::{DelayBound, deadline_monotonic};
+use crate::channel::{DelayBound, channel_named, deadline_monotonic, late};
 use crate::entry::Entry;
 use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
-use crate::system::{Carrier, DELAY, PROCESSOR, Request, System};
-use crate::verdict::{Refusal, Resource, Shortfall};
+use crate::system::{Carrier, PROCESSOR, Request, System};
+use crate::verdict::{Refusal, Resource};
 
 const RECEIVING: &str = "receiving";
 
@@ -49,7 +48,7 @@ pub(super) fn enter(
             received_packet: whole.received_packet.unwrap_or_default(),
         });
     }
-    let failure = receiving_failure(whole, system).or_else(|| enter_each(whole, system, steps));
+    let failure = enter_each(whole, system, steps).or_else(|| receiving_failure(whole, system));
     let load = load(whole, system);
     (0..contract.cpus).for_each(|cpu| system.put_above_tasks_of(cpu, &load));
     failure
@@ -71,7 +70,10 @@ fn enter_each(
     {
         let refusal = match refusal.test {
             // Trials with a free processor and with a faster link show which of the two is short.
-            DELAY => Refusal { resource: binding(whole, egress, system, steps), ..*refusal },
+            late::TEST => {
+                let above = above(whole, system);
+                late::brief(late::binding(egress, &contract.channels, &above, steps))
+            }
             _ => *refusal,
         };
         return failure(at.map(|at| whole.channel(at)), refusal);
@@ -82,10 +84,6 @@ fn enter_each(
         let refused = system.admit(entry, request, steps).err()?;
         failure(Some(entry), *refused)
     })
-}
-
-fn meets(channel: &Channel, delay: DelayBound) -> bool {
-    delay.bound().is_some_and(|bound| bound <= channel.delay_bound())
 }
 
 /// Reports the tests of the entered channels, with the `failure`, and returns the proven delay of
@@ -114,15 +112,13 @@ pub(super) fn report(
         delays =
             egress.delays(channels, &above(whole, system), steps, &mut Steps::new(bounds_within));
         findings.add(
-            DELAY,
+            late::TEST,
             in_time(channels, &delays),
-            failed(DELAY).map(|failure| {
-                // The most urgent late channel is named; those below it may be late because of it.
-                let mut urgent_first = deadline_monotonic(channels).into_iter();
-                let late = urgent_first.find(|&at| !meets(&channels[at], delays[at]));
-                let Some(at) = late else { return failure };
-                let (shortfall, why) = lateness(&channels[at], delays[at]);
-                let shortfall = shortfall.map(Shortfall::Time);
+            failed(late::TEST).map(|failure| {
+                let Some(at) = late::most_urgent(channels, &delays) else { return failure };
+                let (who, asked) = (channel_named(&channels[at]), channels[at].delay_bound());
+                let refusal = late::refusal(&who, asked, delays[at], failure.resource);
+                let Refusal { shortfall, why, .. } = refusal;
                 Failure { entry: Some(whole.channel(at)), shortfall, why, ..failure }
             }),
         );
@@ -148,52 +144,6 @@ fn in_time(channels: &[Channel], delays: &[DelayBound]) -> String {
 
 fn count(channels: usize) -> String {
     if channels == 1 { "1 channel".into() } else { format!("{channels} channels") }
-}
-
-fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) {
-    let (name, asked) = (channel.name(), channel.delay_bound());
-    match delay {
-        DelayBound::AtMost(bound) => {
-            let excess = bound.saturating_sub(asked);
-            let why = format!(
-                "channel \"{name}\" may take {bound}, which is {excess} longer than its delay \
-                 bound of {asked}"
-            );
-            (Some(excess), why)
-        }
-        DelayBound::Unbounded => {
-            let why = format!(
-                "no delay can be proven for channel \"{name}\": it and those above it ask for more than \
-                 processor and link can do"
-            );
-            (None, why)
-        }
-        DelayBound::Undecided => {
-            (None, format!("channel \"{name}\" was not decided within the bound on the analysis"))
-        }
-    }
-}
-
-/// Returns the resource of which more alone would make the channels fit: a link up to 16 times as
-/// fast, or a processor that costs nothing.
-fn binding(
-    whole: &Expanded<'_>,
-    egress: Egress,
-    system: &System<Entry>,
-    steps: &mut Steps,
-) -> Resource {
-    let (channels, above) = (&whole.contract().channels, above(whole, system));
-    let mut fits = |changed: Option<Egress>| {
-        changed.is_some_and(|changed| changed.all_in_time(channels, &above, steps))
-    };
-    // Not infinitely fast, because packets would then take no time.
-    if [2, 4, 8, 16].into_iter().any(|factor| fits(egress.with_faster_link(factor))) {
-        Resource::Link
-    } else if fits(egress.with_free_processor()) {
-        Resource::Cpu
-    } else {
-        Resource::CpuAndLink
-    }
 }
 
 /// Returns the load above the sending thread, including the cost of its interruptions.

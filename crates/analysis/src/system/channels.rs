@@ -3,12 +3,12 @@
 //! The tests, in this order:
 //! 1. `link`: the rates of all sending channels, and the part kept for best effort, are within the
 //!    rate of the link.
-//! 2. `processor`: in no window do the threads take more than the reservation that is set aside for
+//! 2. `channel-delay`: every message of all channels is in time, in deadline order, under all
+//!    reservations of the host ([`Egress`](crate::channel::egress::Egress)). The refusal names the
+//!    most urgent late channel, if it is that of the request.
+//! 3. `processor`: in no window do the threads take more than the reservation that is set aside for
 //!    them ([`super::Carrier::egress`], [`Processor`]). So they make nothing below that reservation
 //!    late.
-//! 3. `channel-delay`: every message of all channels is in time, in deadline order, under all
-//!    reservations of the host ([`Egress`](crate::channel::egress::Egress)). For channels that are
-//!    entered together it comes before `processor`.
 //!
 //! While no reservation is admitted, [`Density`] proves a delay bound at a cost of O(log n) for n
 //! channels. Otherwise the demand of all of them is examined.
@@ -27,11 +27,14 @@ use super::{Entry, Executed, Slots, System, no_carrier};
 use crate::channel::density::Density;
 use crate::channel::egress::Egress;
 use crate::channel::processor::Processor;
+use crate::channel::{DelayBound, channel_named, late};
 use crate::reservation::{ReservedLoad, settle};
 use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource};
 
-pub(crate) const DELAY: &str = "channel-delay";
+/// The most steps to find which channel would be late, and what is short, once one is.
+const FOR_WORDS: u64 = Steps::ADMISSION / 50;
+
 pub(crate) const PROCESSOR: &str = "processor";
 
 /// The thread and link that carry a host's channels, and the part of them that is kept for best
@@ -182,22 +185,14 @@ impl CarrierLoad {
     pub(super) fn send<'a>(
         &mut self,
         channel: &'a Channel,
-        others: impl Iterator<Item = &'a Channel>,
+        others: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
+        is_brief: bool,
         steps: &mut Steps,
     ) -> Result<u64, Box<Refusal>> {
         let bps = self.within_link(channel)?;
-        let (bound, allowance) = (channel.delay_bound(), self.carrier.egress.looks_within());
-        if bound <= allowance {
-            let why = format!(
-                "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
-                 take to wake up and look"
-            );
-            return Err(denied(DELAY, why));
-        }
+        self.in_time_with(channel, others, above, is_brief, steps)?;
         self.processor.add(channel, &above.budgets()).map_err(|why| denied(PROCESSOR, why))?;
-        self.in_time_with(channel, others, above, steps)
-            .inspect_err(|_| self.processor.remove(channel))?;
         self.density.add(channel);
         self.promised_bps += bps;
         Ok(bps)
@@ -212,7 +207,7 @@ impl CarrierLoad {
         steps: &mut Steps,
     ) -> Result<(), (Option<usize>, Box<Refusal>)> {
         if !self.all_in_time(channels, above, steps) {
-            return Err((None, denied(DELAY, "not every message would leave in time".into())));
+            return Err((None, Box::new(late::brief(Resource::Delay))));
         }
         let budgets = above.budgets();
         for (at, channel) in channels.iter().enumerate() {
@@ -301,26 +296,45 @@ impl CarrierLoad {
     fn in_time_with<'a>(
         &self,
         more: &'a Channel,
-        others: impl Iterator<Item = &'a Channel>,
+        others: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
+        is_brief: bool,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         if above.is_nothing() && self.density.fits_with(more) {
             return Ok(());
         }
-        let mut count = 0_usize;
-        let others = others.inspect(|_| count += 1);
-        if self.all_in_time(others.chain([more]), above, steps) {
+        let all = others.chain([more]);
+        if self.all_in_time(all.clone(), above, steps) {
             return Ok(());
         }
-        let bound = more.delay_bound();
-        let why = format!(
-            "beside {} other channels, under {} reservations, not every message would have left in \
-             time: with it, or with a delay bound of {bound} for it, the link has too much to do",
-            count,
-            above.reservations.len()
-        );
-        Err(denied(DELAY, why))
+        Err(Box::new(match is_brief {
+            true => late::brief(Resource::Delay),
+            false => self.late(more, all, above, &mut Steps::new(FOR_WORDS)),
+        }))
+    }
+
+    /// Refuses `all` channels, because not all of them would be in time with `own`.
+    fn late<'a>(
+        &self,
+        own: &'a Channel,
+        all: impl Iterator<Item = &'a Channel> + Clone,
+        above: &Above,
+        steps: &mut Steps,
+    ) -> Refusal {
+        let Carrier { egress, change, .. } = self.carrier;
+        let loads = above.loads(change);
+        let delays = egress.delays(all.clone(), &loads, &mut Steps::new(0), &mut steps.half());
+        let resource = late::binding(egress, all.clone(), &loads, steps);
+        let late = late::most_urgent(all.clone(), &delays);
+        let late = late.and_then(|at| Some((all.clone().nth(at)?, delays[at])));
+        let known = late.filter(|(_, delay)| *delay != DelayBound::Undecided);
+        let Some((late, delay)) = known else { return late::brief(resource) };
+        // The channels of other holders are private.
+        let is_own = core::ptr::eq(late, own);
+        let who = if is_own { channel_named(own) } else { "a channel admitted before".into() };
+        let entry = is_own.then(|| own.name().into());
+        Refusal { entry, ..late::refusal(&who, late.delay_bound(), delay, resource) }
     }
 
     fn all_in_time<'a>(
@@ -362,6 +376,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// Adds the sending channel `channel`, which for now counts as `counted`.
     pub(super) fn send_one(
         &mut self,
+        is_brief: bool,
         counted: &Channel,
         channel: &Channel,
         steps: &mut Steps,
@@ -369,7 +384,7 @@ impl<Id: Copy + Ord> System<Id> {
         let above = self.above_carrier();
         let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
         let others = sending(&self.entries, &self.leaving);
-        let bps = carried.send(counted, others, &above, steps)?;
+        let bps = carried.send(counted, others, &above, is_brief, steps)?;
         let own = (counted != channel).then(|| Box::new(channel.clone()));
         Ok(Executed::Sending { channel: Box::new(counted.clone()), own, bps })
     }
@@ -434,7 +449,6 @@ fn sending<'a, Id>(
 fn denied(test: &'static str, why: String) -> Box<Refusal> {
     let resource = match test {
         "link" => Resource::Link,
-        DELAY => Resource::Delay,
         _ => Resource::Cpu,
     };
     Box::new(Refusal::new(test, resource, why))

@@ -69,12 +69,12 @@ use punctual_model::command::Backend;
 use punctual_model::units::percent;
 use punctual_model::{HostProfile, Instant, Policy, Reservation, Task};
 
+pub(crate) use self::channels::PROCESSOR;
 pub use self::channels::{Carrier, CarrierLoad};
-pub(crate) use self::channels::{DELAY, PROCESSOR};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
+use self::exchange::Attempt;
 pub use self::exchange::Exchange;
-use self::exchange::Timetables;
 use self::kernel::OfTheKernel;
 use self::leaving::Leaving;
 pub(crate) use self::partition::{Fit, How, Spread};
@@ -339,26 +339,26 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        self.admit_after(&mut Vec::new(), id, request, steps)
+        self.admit_in(&mut Attempt::default(), id, request, steps)
     }
 
-    /// Admits like [`Self::admit`], and adds to `before` the timetables that this replaces.
-    fn admit_after(
+    /// Admits like [`Self::admit`], and adds to `attempt` the timetables that this replaces.
+    fn admit_in(
         &mut self,
-        before: &mut Vec<Timetables<Id>>,
+        attempt: &mut Attempt<Id>,
         id: Id,
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
         debug_assert!(!self.entries.contains_key(&id), "the name is free");
-        let executed = self.execute(before, id, request, steps);
+        let executed = self.execute(attempt, id, request, steps);
         let executed = executed.map_err(|refusal| self.with_what_left(refusal))?;
         Ok(self.enter(id, request, executed))
     }
 
     fn execute(
         &mut self,
-        before: &mut Vec<Timetables<Id>>,
+        attempt: &mut Attempt<Id>,
         id: Id,
         request: Request<'_>,
         steps: &mut Steps,
@@ -381,18 +381,20 @@ impl<Id: Copy + Ord> System<Id> {
             Request::Command { reservation, enforcement, cpu, .. } => {
                 let replaced = self.hold(id, reservation, enforcement, cpu, steps)?;
                 let cpu = replaced.cpu;
-                before.push(replaced);
+                attempt.replaced.push(replaced);
                 Executed::Timetable { cpu }
             }
             Request::Joining(joining) => {
-                before.push(self.seat(id, joining, steps)?);
+                attempt.replaced.push(self.seat(id, joining, steps)?);
                 Executed::Timetable { cpu: joining.cpu }
             }
             Request::Share(_) => {
                 self.within_limits(share_ppm)?;
                 Executed::Unproven
             }
-            Request::Sending(channel) => self.send_one(channel, channel, steps)?,
+            Request::Sending(channel) => {
+                self.send_one(attempt.is_brief, channel, channel, steps)?
+            }
             Request::Receiving(limit) => {
                 let above = self.above_carrier();
                 self.carried.as_mut().ok_or_else(no_carrier)?.receive(limit, &above)?;

@@ -25,6 +25,8 @@ const FOLLOWED: u16 = 0;
 /// The CPU whose commands are to begin together.
 const TOGETHER: u16 = 1;
 
+type Answer = Result<String, Box<Refusal>>;
+
 enum Wanted {
     Executor(Vec<Task>),
     Deadline(Reservation),
@@ -205,7 +207,7 @@ fn refused_and_undone_exchanges_leave_no_trace() {
             // Both are.
             let wanted = Wanted::draw(rng);
             let (gone, since) = (leaves(rng), Some(now).filter(|_| rng.random_ratio(3, 4)));
-            let mut both = |with: &dyn Fn(&mut System<u64>) -> Result<String, Box<Refusal>>| {
+            let mut both = |with: &dyn Fn(&mut System<u64>) -> Answer| {
                 let answers = [with(&mut asked), with(&mut other)];
                 assert_eq!(answers[0], answers[1], "seed {seed}, request {id}");
                 let [answer, _] = answers;

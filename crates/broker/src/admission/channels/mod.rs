@@ -5,7 +5,7 @@
 //! 1. `quota`: of the user: whether channels at all, how many, how much of the link and of queue
 //!    memory.
 //! 2. `room`: the most channels; `datagram`: a message that is to be one datagram fits in one.
-//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `channel-delay`. It
+//! 3. Those of [`System`](punctual_analysis::System): `link`, `channel-delay` and `processor`. It
 //!    knows the reservations of the host, and refuses one by `channels` if a channel beneath it
 //!    would be late.
 //!
@@ -20,7 +20,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::{Exchange, Refusal, Request, Steps};
+use punctual_analysis::{Exchange, Refusal, Request, Steps, System};
 use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
 use punctual_model::{Duration, Instant};
@@ -152,18 +152,8 @@ impl AdmissionState {
         asker: &Asker,
         want: &WantedChannel,
     ) -> Result<(), Box<Refusal>> {
-        self.admit_channel_within(id, asker, want, &mut Steps::new(self.steps))
-    }
-
-    fn admit_channel_within(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        want: &WantedChannel,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
         self.within_channel_quota(asker, want)?;
-        self.enter_channel_within(id, asker.uid, want, steps)
+        self.enter_channel(id, asker.uid, want)
     }
 
     /// Enters a channel that was granted to a user before, whatever the quota says today.
@@ -173,19 +163,8 @@ impl AdmissionState {
         uid: u32,
         want: &WantedChannel,
     ) -> Result<(), Box<Refusal>> {
-        self.enter_channel_within(id, uid, want, &mut Steps::new(self.steps))
-    }
-
-    fn enter_channel_within(
-        &mut self,
-        id: GrantId,
-        uid: u32,
-        want: &WantedChannel,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
-        let packet = self.entries_of_channels()?.config.cut.packet_bytes();
-        self.entries_of_channels()?.has_room(want)?;
-        asking(want, packet, |request| self.system.admit(id, request, steps).map(drop))?;
+        let steps = &mut Steps::new(self.steps);
+        self.asking(want, |system, request| system.admit(id, request, steps).map(drop))?;
         self.count_channel(id, uid, want);
         Ok(())
     }
@@ -203,57 +182,34 @@ impl AdmissionState {
         now: Instant,
     ) -> Result<ChannelChange, Box<Refusal>> {
         self.catch_up(now);
+        let Some(before) = self.channels.as_mut().and_then(|channels| channels.uncount(id)) else {
+            return Err(denied("quota", "there is no such channel".into(), None));
+        };
         let steps = &mut Steps::new(self.steps);
-        let change = self.change_channel_within(id, asker, want, now, steps)?;
+        let answer = self.within_channel_quota(asker, want).and_then(|()| {
+            self.asking(want, |system, request| system.try_change(id, request, Some(now), steps))
+        });
+        let exchange = match answer {
+            Ok(exchange) => exchange,
+            Err(refusal) => {
+                self.count_again(id, before);
+                return Err(refusal);
+            }
+        };
+        self.count_channel(id, asker.uid, want);
         // The old contract is in force until the thread has looked for the new one.
         let looks_within = self.system.carried().map(|one| one.carrier().egress.looks_within());
         let changed = now.saturating_add(looks_within.unwrap_or(Duration::ZERO));
         self.system.postpone(now, changed);
-        Ok(change)
+        Ok(ChannelChange { id, before, exchange })
     }
 
     /// Gives a channel back what it was before `change`, since which only the time may have changed.
     pub fn undo_channel(&mut self, change: ChannelChange) {
         let ChannelChange { id, before, exchange } = change;
         self.system.undo(exchange);
-        if let Some(channels) = &mut self.channels {
-            channels.uncount(id);
-            channels.count(id, before);
-        }
-    }
-
-    fn change_channel_within(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        want: &WantedChannel,
-        now: Instant,
-        steps: &mut Steps,
-    ) -> Result<ChannelChange, Box<Refusal>> {
-        let Some(before) = self.channels.as_mut().and_then(|channels| channels.uncount(id)) else {
-            return Err(denied("quota", "there is no such channel".into(), None));
-        };
-        let answer = self
-            .within_channel_quota(asker, want)
-            .and_then(|()| self.entries_of_channels()?.has_room(want))
-            .and_then(|()| {
-                let packet = self.entries_of_channels()?.config.cut.packet_bytes();
-                asking(want, packet, |request| {
-                    self.system.try_change(id, request, Some(now), steps)
-                })
-            });
-        match answer {
-            Ok(exchange) => {
-                self.count_channel(id, asker.uid, want);
-                Ok(ChannelChange { id, before, exchange })
-            }
-            Err(refusal) => {
-                if let Some(channels) = &mut self.channels {
-                    channels.count(id, before);
-                }
-                Err(refusal)
-            }
-        }
+        self.channels.iter_mut().for_each(|channels| _ = channels.uncount(id));
+        self.count_again(id, before);
     }
 
     /// Takes a channel out whose last message counts as arrived no later than at `now`. It stays
@@ -311,25 +267,34 @@ impl AdmissionState {
             channels.count(id, Entry { uid, want: want.clone(), bps });
         }
     }
-}
 
-/// Passes `want` to `ask` in the terms of the analysis. Messages in fragments come in packets of
-/// `packet_bytes`.
-fn asking<T>(
-    want: &WantedChannel,
-    packet_bytes: u32,
-    ask: impl FnOnce(Request<'_>) -> Result<T, Box<Refusal>>,
-) -> Result<T, Box<Refusal>> {
-    match (want.direction, want.delay_bound) {
-        (Direction::Send, Some(bound)) => {
-            let channel = Channel::new(want.name.clone(), &want.arrivals.into(), bound);
-            let why = |_| denied("channel-delay", format!("a delay bound of {bound}"), None);
-            ask(Request::Sending(&channel.map_err(why)?))
+    fn count_again(&mut self, id: GrantId, before: Entry) {
+        if let Some(channels) = &mut self.channels {
+            channels.count(id, before);
         }
-        (Direction::Receive, Some(_)) => {
-            let limit = ReadLimit::of(want.arrivals, want.framing, packet_bytes);
-            ask(Request::Receiving(limit))
+    }
+
+    /// Passes `want` to `ask` in the terms of the analysis, if there is room for it.
+    fn asking<T>(
+        &mut self,
+        want: &WantedChannel,
+        ask: impl FnOnce(&mut System<GrantId>, Request<'_>) -> Result<T, Box<Refusal>>,
+    ) -> Result<T, Box<Refusal>> {
+        let channels = self.entries_of_channels()?;
+        channels.has_room(want)?;
+        match (want.direction, want.delay_bound) {
+            (Direction::Send, Some(bound)) => {
+                let channel = Channel::new(want.name.clone(), &want.arrivals.into(), bound);
+                let why = |_| denied("channel-delay", format!("a delay bound of {bound}"), None);
+                ask(&mut self.system, Request::Sending(&channel.map_err(why)?))
+            }
+            (Direction::Receive, Some(_)) => {
+                // Messages in fragments come in packets.
+                let packet = channels.config.cut.packet_bytes();
+                let limit = ReadLimit::of(want.arrivals, want.framing, packet);
+                ask(&mut self.system, Request::Receiving(limit))
+            }
+            (direction, None) => ask(&mut self.system, Request::BestEffort(direction)),
         }
-        (direction, None) => ask(Request::BestEffort(direction)),
     }
 }

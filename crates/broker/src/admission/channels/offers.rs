@@ -28,20 +28,19 @@ impl AdmissionState {
         want: &WantedChannel,
         now: Instant,
     ) -> Vec<ChannelOffer> {
-        let is_change = self.channels.as_ref().is_some_and(|all| all.entries.contains_key(&id));
+        let before = self.channels.as_mut().and_then(|channels| channels.uncount(id));
+        let is_change = before.is_some();
         // One budget for all tries together, so that a refusal costs no more than some admissions.
         // Offers that it does not suffice for are not made.
         let mut steps = Steps::new(self.steps);
         let mut fits = |want: &WantedChannel| {
-            if is_change {
-                let change = self.change_channel_within(id, asker, want, now, &mut steps);
-                return change.map(|change| self.undo_channel(change)).is_ok();
-            }
-            let admitted = self.admit_channel_within(id, asker, want, &mut steps).is_ok();
-            if admitted {
-                self.withdraw_channel(id);
-            }
-            admitted
+            self.within_channel_quota(asker, want).is_ok()
+                && self
+                    .asking(want, |system, request| match is_change {
+                        true => system.would_change(id, request, now, &mut steps),
+                        false => system.would_admit(id, request, &mut steps),
+                    })
+                    .is_ok()
         };
         let mut offers = Vec::new();
         if let Some(asked) = want.delay_bound {
@@ -86,6 +85,7 @@ impl AdmissionState {
             let shorter = with(fit as u32, spacing);
             offers.extend(shorter.map(|want| (format!("messages of at most {fit} bytes"), want)));
         }
+        before.into_iter().for_each(|entry| self.count_again(id, entry));
         offers
     }
 }
