@@ -23,11 +23,13 @@ use punctual_model::channel::{BitRate, Channel, LinearBounded, ReadLimit};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::leaving::Leaving;
+use super::sums::Sums;
 use super::{Entry, Executed, Slots, System, no_carrier};
 use crate::channel::density::Density;
 use crate::channel::egress::Egress;
 use crate::channel::processor::Processor;
 use crate::channel::{DelayBound, channel_named, late};
+use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, settle};
 use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource};
@@ -140,6 +142,8 @@ pub struct CarrierLoad {
     carrier: Carrier,
     density: Density,
     processor: Processor,
+    /// The sums over the sending channels as tasks of thread and link.
+    sums: Sums,
     /// The rate of the link that is promised, in bits a second.
     promised_bps: u64,
 }
@@ -151,6 +155,7 @@ impl CarrierLoad {
             carrier,
             density: Density::new(egress),
             processor: Processor::new(egress, best_effort_ppm, received_packet),
+            sums: Sums::default(),
             promised_bps: 0,
         }
     }
@@ -193,7 +198,7 @@ impl CarrierLoad {
         let bps = self.within_link(channel)?;
         self.in_time_with(channel, others, above, is_brief, steps)?;
         self.processor.add(channel, &above.budgets()).map_err(|why| denied(PROCESSOR, why))?;
-        self.density.add(channel);
+        self.count(channel);
         self.promised_bps += bps;
         Ok(bps)
     }
@@ -216,22 +221,59 @@ impl CarrierLoad {
                 return Err((Some(at), denied(PROCESSOR, why)));
             }
         }
-        channels.iter().for_each(|channel| self.density.add(channel));
+        channels.iter().for_each(|channel| self.count(channel));
         Ok(())
     }
 
     /// Removes a channel that [`Self::send`] added.
     pub(super) fn sends_no_longer(&mut self, channel: &Channel, bps: u64) {
         self.density.remove(channel);
+        self.sums.remove(&self.pending_task(channel));
         self.processor.remove(channel);
         self.promised_bps -= bps;
     }
 
     /// Restores a removed channel, provided that no other channel changed meanwhile.
     pub(super) fn put_back(&mut self, channel: &Channel, bps: u64) {
-        self.density.add(channel);
+        self.count(channel);
         self.processor.put_back(channel);
         self.promised_bps += bps;
+    }
+
+    fn count(&mut self, channel: &Channel) {
+        self.density.add(channel);
+        self.sums.add(&self.pending_task(channel));
+    }
+
+    /// Returns a channel as a task of thread and link, each job of which may be pending until its
+    /// message is due, and by as much longer as the thread takes to look.
+    pub(super) fn pending_task(&self, channel: &Channel) -> TaskLoad {
+        let Carrier { egress, .. } = self.carrier;
+        let task = egress.task(channel);
+        let deadline = task.deadline.saturating_add(egress.looks_within().as_nanos());
+        TaskLoad { deadline, ..task }
+    }
+
+    #[cfg(test)]
+    pub(super) fn sums(&self) -> Sums {
+        self.sums
+    }
+
+    /// Returns the most work of thread and link, in nanoseconds, that can be pending while no
+    /// message is late.
+    pub(super) fn pending(&self) -> u64 {
+        self.sums.pending()
+    }
+
+    /// Returns a time within which the sender has been idle beneath `above`
+    /// ([`Sums::idle_within`]).
+    pub(super) fn idle_within(&self, above: &Above) -> Option<u64> {
+        if self.sums == Sums::default() {
+            return Some(0);
+        }
+        let Carrier { egress, change, .. } = self.carrier;
+        let more = egress.looks_within().saturating_add(egress.once()).as_nanos();
+        self.sums.idle_within(more, &above.loads(change))
     }
 
     /// Adds a receiving channel if the processor has enough time for it.

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use punctual_model::{HostProfile, Policy};
 
 use super::UpcallOrder;
+use super::sums::Sums;
 use crate::incremental::{Admission, Bands, Denial, TaskId};
 use crate::load::{CpuLoad, TaskLoad};
 use crate::policies;
@@ -57,44 +58,6 @@ pub(super) struct Cpu<Id> {
     sums: Sums,
 }
 
-/// Sums over all tasks of a CPU, which bound its busy periods without a look at each task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
-    /// `Σ ⌈D/T⌉·C`: the work that can be pending while no job is late.
-    pending: u128,
-    /// `Σ C + C·J/T`: the work that a window may hold beyond its share.
-    beyond: u128,
-    /// `Σ C/T` in 2⁻⁶⁴, each rounded up.
-    share: u128,
-}
-
-impl Sums {
-    fn of(task: &TaskLoad) -> Self {
-        let [work, period] = [task.most(), task.period].map(u128::from);
-        let early = (work * u128::from(task.jitter)).div_ceil(period);
-        Self {
-            pending: u128::from(task.deadline.div_ceil(task.period)) * work,
-            beyond: work + early,
-            share: (work << 64).div_ceil(period),
-        }
-    }
-
-    // At most 2³² tasks, with less than 2⁹⁶ of each: no sum overflows.
-    fn add(&mut self, task: &TaskLoad) {
-        let one = Self::of(task);
-        self.pending = self.pending.saturating_add(one.pending);
-        self.beyond += one.beyond;
-        self.share += one.share;
-    }
-
-    fn remove(&mut self, task: &TaskLoad) {
-        let one = Self::of(task);
-        self.pending = self.pending.saturating_sub(one.pending);
-        self.beyond -= one.beyond;
-        self.share -= one.share;
-    }
-}
-
 impl<Id: Copy + Ord> Cpu<Id> {
     pub(super) fn new(order: TaskOrder, host: &HostProfile) -> Self {
         let &HostProfile { context_switch, wake_up, .. } = host;
@@ -123,23 +86,13 @@ impl<Id: Copy + Ord> Cpu<Id> {
 
     /// Returns the most work, in nanoseconds, that can be pending while no job is late.
     pub(super) fn pending(&self) -> u64 {
-        u64::try_from(self.sums.pending).unwrap_or(u64::MAX)
+        self.sums.pending()
     }
 
-    /// Returns a time within which the CPU has been idle, if `more` than its tasks can be pending.
-    /// It is up to about twice the longest busy period, and found in O(1) for each reservation
-    /// above. Returns `None` if there is none in 64 bits.
+    /// Returns a time within which the CPU has been idle, if `more` than its tasks can be pending
+    /// ([`Sums::idle_within`]).
     pub(super) fn idle_within(&self, more: u64) -> Option<u64> {
-        let (mut at_once, mut share) = (u128::from(more), self.sums.share);
-        at_once = at_once.checked_add(self.sums.pending)?.checked_add(self.sums.beyond)?;
-        for load in self.above() {
-            // Each is rounded up once.
-            at_once = at_once.checked_add(u128::from(load.beyond_its_share()?) + 1)?;
-            share += (u128::from(load.work) << 64).div_ceil(u128::from(load.period));
-        }
-        let idle = (1_u128 << 64).checked_sub(share).filter(|idle| *idle > 0)?;
-        let at_once = u64::try_from(at_once).ok()?;
-        u64::try_from((u128::from(at_once) << 64).div_ceil(idle)).ok()
+        self.sums.idle_within(more, self.above())
     }
 
     /// Returns the share of all tasks, in parts per million.

@@ -76,8 +76,9 @@ use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, interference_of};
 use crate::verdict::Refusal;
 
-/// The plain rounds of the search for the end of a busy period, before it doubles each step.
-const ROUNDS: u32 = 24;
+/// The plain rounds of the search for the end of a busy period, before it doubles each step. In the
+/// unit tests there are so many that it always finds the least.
+const ROUNDS: u32 = if cfg!(test) { 1_000_000 } else { 24 };
 
 /// A rough bound on a busy period of at most this many times the pending work is good enough: the
 /// search for a better one looks at every task of the CPU.
@@ -338,22 +339,38 @@ impl<Id: Copy + Ord> System<Id> {
         self.busy_roughly(&leaving.what).is_some_and(passed)
     }
 
-    /// Returns a rough bound on the busy period after a leave, found without a look at each task;
-    /// `None` for channels, and where there is none.
+    /// Returns a rough bound on the busy period after a leave, found without a look at each task and
+    /// channel; `None` where there is none.
     fn busy_roughly(&self, what: &Counted<Id>) -> Option<u64> {
         let idle_within = |cpu: &Cpu<Id>| cpu.idle_within(self.host.wake_up.as_nanos());
-        let beneath = |reservation: &Reservation| {
+        let any = |more: u64| {
+            let within = self.host.wake_up.as_nanos().checked_add(more)?;
             let mut cpus = self.cpus.iter().filter(|cpu| cpu.has_tasks());
-            let busy = cpus.try_fold(0, |most, cpu| Some(idle_within(cpu)?.max(most)))?;
-            self.carried.is_none().then_some(busy.max(reservation.period().as_nanos()))
+            cpus.try_fold(0, |most, cpu| Some(cpu.idle_within(within)?.max(most)))
+        };
+        let carried = self.carried.as_ref();
+        let sender =
+            || carried.map_or(Some(0), |carried| carried.idle_within(&self.above_carrier()));
+        let beneath = |reservation: &Reservation| {
+            Some(any(0)?.max(sender()?).max(reservation.period().as_nanos()))
+        };
+        // The sender, and then each CPU, as in the search.
+        let with_channels = || {
+            let threads = carried?.carrier().egress.cpu();
+            let cpus = match self.cpus.iter().any(Cpu::has_tasks) {
+                true => any(threads.budget().as_nanos())?.max(threads.period().as_nanos()),
+                false => 0,
+            };
+            sender()?.checked_add(cpus)
         };
         match what {
             Counted::Tasks { cpu, .. } => idle_within(&self.cpus[*cpu]),
             Counted::Reservation(reservation) => beneath(reservation),
-            Counted::Channel(_) => None,
+            Counted::Channel(_) => with_channels(),
             Counted::Excess { id } => match &self.entries.get(id)?.executed {
                 Executed::Executor { cpu, .. } => idle_within(&self.cpus[*cpu]),
                 Executed::Deadline { counted, .. } => beneath(counted),
+                Executed::Sending { .. } => with_channels(),
                 _ => None,
             },
         }
@@ -361,28 +378,25 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Returns the work that can be pending at a leave: no busy period after it is shorter.
     fn pending(&self, what: &Counted<Id>) -> u64 {
+        let sender = self.carried.as_ref().map_or(0, CarrierLoad::pending);
         let beneath = |reservation: &Reservation| {
             let pending = self.cpus.iter().map(Cpu::pending).max();
-            pending.unwrap_or(0).max(reservation.period().as_nanos())
+            pending.unwrap_or(0).max(sender).max(reservation.period().as_nanos())
         };
         match what {
             Counted::Tasks { cpu, .. } => self.cpus[*cpu].pending(),
             Counted::Reservation(reservation) => beneath(reservation),
-            Counted::Channel(_) => 0,
+            Counted::Channel(_) => sender,
             Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
                 Some(Executed::Executor { cpu, .. }) => self.cpus[*cpu].pending(),
                 Some(Executed::Deadline { counted, .. }) => beneath(counted),
+                Some(Executed::Sending { .. }) => sender,
                 _ => 0,
             },
         }
     }
 
     fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
-        let rough = self.busy_roughly(&leaving.what);
-        let is_near = |rough: &u64| rough / ROUGH <= self.pending(&leaving.what);
-        if let Some(rough) = rough.filter(is_near) {
-            return leaving.at.saturating_add(Duration::from_nanos(rough));
-        }
         let entry = |id| self.entries.get(id).map(|entry: &Entry| &entry.executed);
         let with_channels = match &leaving.what {
             Counted::Channel(_) => true,
@@ -394,7 +408,20 @@ impl<Id: Copy + Ord> System<Id> {
             return length
                 .map_or(Instant::MAX, |length| idle.saturating_add(Duration::from_nanos(length)));
         }
-        let length = match &leaving.what {
+        let rough = self.busy_roughly(&leaving.what);
+        let is_near = |rough: &u64| rough / ROUGH <= self.pending(&leaving.what);
+        if let Some(rough) = rough.filter(is_near) {
+            return leaving.at.saturating_add(Duration::from_nanos(rough));
+        }
+        let length = self.busy_exactly(leaving);
+        length
+            .map_or(Instant::MAX, |length| leaving.at.saturating_add(Duration::from_nanos(length)))
+    }
+
+    /// Returns the busy period after a leave, by a search that looks at each task and channel;
+    /// `None` if it has no end.
+    fn busy_exactly(&self, leaving: &Leaving<Id>) -> Option<u64> {
+        match &leaving.what {
             Counted::Tasks { cpu, .. } => self.longest_busy(*cpu, 0, leaving.number),
             Counted::Reservation(reservation) => self.busy_beneath(*reservation, leaving.number),
             Counted::Channel(_) => self.busy_with_channels(leaving.number),
@@ -406,9 +433,7 @@ impl<Id: Copy + Ord> System<Id> {
                 Some(Executed::Sending { .. }) => self.busy_with_channels(leaving.number),
                 _ => Some(0),
             },
-        };
-        length
-            .map_or(Instant::MAX, |length| leaving.at.saturating_add(Duration::from_nanos(length)))
+        }
     }
 
     /// Returns the longest time until everything beneath a reservation has been idle, and at least a
@@ -626,3 +651,6 @@ pub(super) fn larger_reservation(old: Reservation, new: Reservation) -> Reservat
     // The share is at most one, so the budget is at most the period.
     Reservation::new(Service::from_nanos(budget), Duration::from_nanos(period)).unwrap_or(new)
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,7 @@ mod kernel;
 mod leaving;
 mod partition;
 mod request;
+mod sums;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,116 @@
+//! Compares the cheap bounds on busy periods with the search over all tasks and channels.
+
+use alloc::format;
+
+use punctual_model::channel::{BitRate, Link, Packetisation};
+use punctual_model::{HostProfile, Task, TaskSpec};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::channel::egress::Egress;
+use crate::steps::Steps;
+use crate::system::sums::Sums;
+use crate::system::{Carrier, Request, UpcallOrder};
+
+fn carrier() -> Carrier {
+    let wire = Link::with_picos(Duration::from_micros(10), 80_000).expect("fast enough");
+    let cut = Packetisation::new(1_440, 1).expect("valid");
+    let (packet, cpu) = (Service::from_micros(5), "4ms/10ms".parse().expect("valid"));
+    let egress = Egress::new(wire, cut, packet, cpu, Duration::from_micros(100));
+    Carrier {
+        egress: egress.expect("fast enough"),
+        change: Service::ZERO,
+        cpu: None,
+        link: BitRate::new(100_000_000).ok(),
+        headers: 118,
+        best_effort_ppm: 0,
+        received_packet: packet,
+    }
+}
+
+fn channel(rng: &mut ChaCha8Rng) -> Channel {
+    let (bytes, spacing) = (rng.random_range(1..=3_000), rng.random_range(500..40_000));
+    let arrivals = LinearBounded::fixed(bytes, Duration::from_micros(spacing), 1).expect("valid");
+    let bound = Duration::from_micros(rng.random_range(300..60_000));
+    Channel::new("c", &arrivals.into(), bound).expect("valid")
+}
+
+fn task(rng: &mut ChaCha8Rng) -> Task {
+    let period = rng.random_range(5_000..60_000);
+    let wcet = Service::from_micros(rng.random_range(1..=period / 8));
+    Task::new(TaskSpec::periodic("t", Duration::from_micros(period), wcet)).expect("valid")
+}
+
+/// Entries of all kinds come, change and leave. Whatever counts still is free no sooner than the
+/// search says, and no later than that or a few times the work that can be pending. The sums are
+/// those of a new count.
+#[test]
+fn cheap_bounds_enclose_the_search() {
+    let (mut compared, mut cheap, mut of_channels) = (0, 0, 0);
+    for seed in 0..120 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let mut system = System::<u64>::new(HostProfile::ideal(2), UpcallOrder::LevelOrder);
+        system.carry(carrier(), &mut Steps::default()).expect("alone");
+        let mut now = Instant::ZERO;
+        for id in 0..60 {
+            now = now.saturating_add(Duration::from_micros(rng.random_range(0..4_000)));
+            let steps = &mut Steps::default();
+            let (one, upcall) = (channel(rng), [task(rng)]);
+            let budget = rng.random_range(50..500);
+            let period = Duration::from_micros(budget * rng.random_range(10..40));
+            let reservation = Reservation::new(Service::from_micros(budget), period);
+            let request = match rng.random_range(0..8) {
+                0 if seed % 2 == 0 => Request::Deadline(reservation.expect("valid")),
+                1 | 2 if seed % 3 == 0 => Request::Executor(&upcall),
+                _ => Request::Sending(&one),
+            };
+            let old = rng.random_range(0..=id);
+            match rng.random_range(0..4) {
+                0 => _ = system.retire(old, now),
+                1 if system.back_end(old).is_some() => {
+                    _ = system.change(old, request, Some(now), steps);
+                }
+                _ => _ = system.admit(id, request, steps),
+            }
+            if rng.random_ratio(1, 20) {
+                system.sender_idle(now);
+            }
+            _ = system.settle(now);
+            let carried = system.carried.as_ref().expect("carried");
+            let mut anew = Sums::default();
+            let left = system.leaving.iter().filter_map(Leaving::channel);
+            for executed in system.entries.values().map(|entry| &entry.executed).chain(left) {
+                if let Executed::Sending { channel, .. } = executed {
+                    anew.add(&carried.pending_task(channel));
+                }
+            }
+            assert_eq!(carried.sums(), anew, "seed {seed}, {id}");
+            for leaving in &system.leaving {
+                let searched = system.busy_exactly(leaving);
+                let (rough, pending) =
+                    (system.busy_roughly(&leaving.what), system.pending(&leaving.what));
+                let those = || format!("seed {seed}, {id}: {leaving:?}");
+                let Some(searched) = searched else {
+                    assert_eq!(rough, None, "{}", those());
+                    continue;
+                };
+                assert!(rough.is_none_or(|rough| rough >= searched), "{}", those());
+                if leaving.sender_idle.is_some() {
+                    // Its time runs from that instant.
+                    continue;
+                }
+                let least = leaving.at.saturating_add(Duration::from_nanos(searched));
+                let most = pending.saturating_mul(ROUGH).saturating_add(ROUGH).max(searched);
+                let most = leaving.at.saturating_add(Duration::from_nanos(most));
+                let free_at = system.free_at(leaving);
+                assert!(least <= free_at && free_at <= most, "{}", those());
+                compared += 1;
+                cheap += u32::from(free_at > least);
+                of_channels += u32::from(leaving.channel().is_some());
+            }
+        }
+    }
+    let counts = format!("{compared} {cheap} {of_channels}");
+    assert!(compared > 5_000 && cheap > 1_000 && of_channels > 2_000, "{counts}");
+}
