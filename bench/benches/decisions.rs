@@ -25,7 +25,7 @@ fn main() {
     println!("{GRANTS} grants live, in processor time:");
     upcalls();
     channels(None);
-    channels(Some("300us/100ms"));
+    channels(Some("500us/100ms"));
     closes();
     seats();
 }
@@ -121,7 +121,7 @@ fn upcalls() {
         one_upcall(Duration::from_millis(20), Service::from_millis(10)),
         one_upcall(Duration::from_millis(120), Service::from_millis(19)),
     ]);
-    let large = reservation("5ms/10ms");
+    let large = reservation("8ms/10ms");
     for (what, id, asked) in [("upcalls", 7, &long), ("a reservation", GRANTS, &large)] {
         each(&format!("a refused change of {what}"), REFUSALS, |_, now| {
             processor_time_of(|| {

@@ -1,4 +1,4 @@
-use punctual_analysis::{Steps, UpcallOrder};
+use punctual_analysis::{Resource, Steps, UpcallOrder};
 use punctual_model::channel::{LinearBounded, Packetisation, TooEarly};
 use punctual_model::host::{Calibration, DeadlineLimits};
 use punctual_model::{Duration, HostProfile, Instant, Reservation, Service};
@@ -64,7 +64,11 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
     assert!(denied.is_ok(), "a quarter of a CPU");
     let too_many = want(10, 6, 5_000);
     let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &too_many);
-    assert_eq!(denied.expect_err("more than eight tenths").test, "processor");
+    let denied = denied.expect_err("more than eight tenths");
+    assert_eq!((denied.test, denied.resource), ("channel-delay", Resource::Cpu), "{denied}");
+    let all_of_it = want(10, 7, 5_000);
+    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &all_of_it);
+    assert_eq!(denied.expect_err("nothing is left for best effort").test, "processor");
 }
 
 /// A host on which sending takes 8 us a packet.
