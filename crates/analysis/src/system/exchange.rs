@@ -79,7 +79,7 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        let exchange = self.exchange_in(self.begin(true), &[], &[(id, request)], None, steps)?;
+        let exchange = self.exchange_in(true, &[], &[(id, request)], None, steps)?;
         let back_end = exchange.back_ends[0];
         self.undo(exchange);
         Ok(back_end)
@@ -132,7 +132,7 @@ impl<Id: Copy + Ord> System<Id> {
             let back_ends = Vec::from([BackEnd::Timetable { cpu: joining.cpu }]);
             return Ok(Exchange { back_ends, before });
         }
-        self.exchange_in(self.begin(is_brief), &[id], &[(id, request)], now, steps)
+        self.exchange_in(is_brief, &[id], &[(id, request)], now, steps)
     }
 
     /// Returns the answer that [`Self::change`] would give at `now`, except that it does not search
@@ -180,10 +180,26 @@ impl<Id: Copy + Ord> System<Id> {
         now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Exchange<Id>, Box<Refusal>> {
-        self.exchange_in(self.begin(false), leaving, entering, now, steps)
+        self.exchange_in(false, leaving, entering, now, steps)
     }
 
     fn exchange_in(
+        &mut self,
+        is_brief: bool,
+        leaving: &[Id],
+        entering: &[(Id, Request<'_>)],
+        now: Option<Instant>,
+        steps: &mut Steps,
+    ) -> Result<Exchange<Id>, Box<Refusal>> {
+        match self.exchange_once(self.begin(is_brief), leaving, entering, now, steps) {
+            Err(_) if self.settle_closely() => {
+                self.exchange_once(self.begin(is_brief), leaving, entering, now, steps)
+            }
+            answer => answer,
+        }
+    }
+
+    fn exchange_once(
         &mut self,
         mut before: Before<Id>,
         leaving: &[Id],

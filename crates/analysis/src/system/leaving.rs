@@ -82,7 +82,16 @@ const ROUNDS: u32 = if cfg!(test) { 1_000_000 } else { 24 };
 
 /// A rough bound on a busy period of at most this many times the pending work is good enough: the
 /// search for a better one looks at every task of the CPU.
-const ROUGH: u64 = 4;
+const ROUGH: u64 = 8;
+
+/// A bound on a busy period.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// The rough one if it is near enough.
+    Near,
+    /// The one that a search finds.
+    Searched,
+}
 
 /// An entry that has left or shrunk and is still counted.
 #[derive(Clone, Debug)]
@@ -140,16 +149,33 @@ impl<Id: Copy + Ord> System<Id> {
     /// whether there was any. Call it before a request, because nothing becomes free without it.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
+        let freed = self.free_where(|system, leaving| match leaving.not_before {
+            // Without an end at the last look, and perhaps with one once others have left.
+            later if later > now && later < Instant::MAX => later,
+            _ if system.is_surely_free(leaving, now) => now,
+            _ => system.free_at(leaving, Bound::Near),
+        });
+        core::mem::take(&mut self.freed_since) || freed
+    }
+
+    /// Frees capacity that a closer look proves to be free, after a refusal that rough bounds may
+    /// have caused. Returns whether there was any. Looks once at each instant.
+    pub(super) fn settle_closely(&mut self) -> bool {
+        if self.looked_closely.replace(self.now) == Some(self.now) {
+            return false;
+        }
+        let freed = self.free_where(|system, leaving| system.free_at(leaving, Bound::Searched));
+        self.freed_since |= freed;
+        freed
+    }
+
+    /// Frees capacity that is free now, by the answers of `free_at`. Returns whether there was any.
+    fn free_where(&mut self, free_at: impl Fn(&Self, &Leaving<Id>) -> Instant) -> bool {
         let before = self.leaving.len();
         let mut at = 0;
         while let Some(leaving) = self.leaving.get(at) {
-            let not_before = match leaving.not_before {
-                // Without an end at the last look, and perhaps with one once others have left.
-                later if later > now && later < Instant::MAX => later,
-                _ if self.is_surely_free(leaving, now) => now,
-                _ => self.free_at(leaving),
-            };
-            if not_before <= now {
+            let not_before = free_at(self, leaving);
+            if not_before <= self.now {
                 let leaving = self.leaving.remove(at);
                 self.free(leaving);
             } else {
@@ -215,7 +241,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the time by which all capacity is certainly free, if nothing more is admitted;
     /// `None` if it is free already.
     pub fn free_by(&self) -> Option<Instant> {
-        self.leaving.iter().map(|leaving| self.free_at(leaving)).max()
+        self.leaving.iter().map(|leaving| self.free_at(leaving, Bound::Near)).max()
     }
 
     /// Returns the bandwidth of reservations that have left and still count, in parts per million.
@@ -396,7 +422,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
+    fn free_at(&self, leaving: &Leaving<Id>, bound: Bound) -> Instant {
         let entry = |id| self.entries.get(id).map(|entry: &Entry| &entry.executed);
         let with_channels = match &leaving.what {
             Counted::Channel(_) => true,
@@ -408,9 +434,10 @@ impl<Id: Copy + Ord> System<Id> {
             return length
                 .map_or(Instant::MAX, |length| idle.saturating_add(Duration::from_nanos(length)));
         }
-        let rough = self.busy_roughly(&leaving.what);
         let is_near = |rough: &u64| rough / ROUGH <= self.pending(&leaving.what);
-        if let Some(rough) = rough.filter(is_near) {
+        if bound == Bound::Near
+            && let Some(rough) = self.busy_roughly(&leaving.what).filter(is_near)
+        {
             return leaving.at.saturating_add(Duration::from_nanos(rough));
         }
         let length = self.busy_exactly(leaving);

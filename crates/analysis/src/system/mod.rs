@@ -139,6 +139,10 @@ pub struct System<Id> {
     last_leaving: u32,
     /// The instant up to which it is known what is free.
     now: Instant,
+    /// Whether capacity has become free since the last call of `settle`.
+    freed_since: bool,
+    /// The instant of the last search for what is free.
+    looked_closely: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -242,6 +246,8 @@ impl<Id: Copy + Ord> System<Id> {
             leaving: Vec::new(),
             last_leaving: 0,
             now: Instant::ZERO,
+            freed_since: false,
+            looked_closely: None,
         }
     }
 
@@ -340,7 +346,12 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        self.admit_in(&mut Attempt::default(), id, request, steps)
+        match self.admit_in(&mut Attempt::default(), id, request, steps) {
+            Err(_) if self.settle_closely() => {
+                self.admit_in(&mut Attempt::default(), id, request, steps)
+            }
+            answer => answer,
+        }
     }
 
     /// Admits like [`Self::admit`], and adds to `attempt` the timetables that this replaces.

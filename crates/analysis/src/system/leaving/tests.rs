@@ -103,7 +103,7 @@ fn cheap_bounds_enclose_the_search() {
                 let least = leaving.at.saturating_add(Duration::from_nanos(searched));
                 let most = pending.saturating_mul(ROUGH).saturating_add(ROUGH).max(searched);
                 let most = leaving.at.saturating_add(Duration::from_nanos(most));
-                let free_at = system.free_at(leaving);
+                let free_at = system.free_at(leaving, Bound::Near);
                 assert!(least <= free_at && free_at <= most, "{}", those());
                 compared += 1;
                 cheap += u32::from(free_at > least);
@@ -113,4 +113,33 @@ fn cheap_bounds_enclose_the_search() {
     }
     let counts = format!("{compared} {cheap} {of_channels}");
     assert!(compared > 5_000 && cheap > 1_000 && of_channels > 2_000, "{counts}");
+}
+
+/// Checks that a request is refused for what has left only as long as the search says so, although
+/// the cheap bound counts it for longer.
+#[test]
+fn a_refusal_takes_a_closer_look() {
+    let task = |period, wcet| {
+        let (period, wcet) = (Duration::from_millis(period), Service::from_millis(wcet));
+        Task::new(TaskSpec::periodic("t", period, wcet)).expect("valid")
+    };
+    let steps = &mut Steps::default();
+    let mut system = System::<u64>::new(HostProfile::ideal(1), UpcallOrder::LevelOrder);
+    for id in 0..2 {
+        system.admit(id, Request::Executor(&[task(20, 6)]), steps).expect("fits");
+    }
+    let left = Instant::ZERO + Duration::from_millis(12);
+    assert!(system.retire(1, left));
+    let (cheap, searched) = {
+        let leaving = &system.leaving[0];
+        (system.free_at(leaving, Bound::Near), system.free_at(leaving, Bound::Searched))
+    };
+    assert!(searched < cheap, "{searched:?} {cheap:?}");
+    let wanted = [task(20, 10)];
+    let before = searched - Duration::from_nanos(1);
+    assert!(!system.settle(before));
+    system.would_admit(2, Request::Executor(&wanted), steps).expect_err("it counts");
+    assert!(!system.settle(searched), "the cheap bound has not passed");
+    system.admit(2, Request::Executor(&wanted), steps).expect("it counts no more");
+    assert!(system.settle(searched), "what became free is reported");
 }
