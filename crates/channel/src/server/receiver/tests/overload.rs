@@ -74,8 +74,9 @@ fn a_burst_beyond_what_was_charged_waits_in_the_socket_and_is_read_later() {
 #[test]
 fn overload_is_discarded_before_the_socket_and_counted() {
     let mut rig = Rig::new();
-    let slow =
-        |framing| Terms { delay_bound: None, ..spaced(framing, Duration::from_millis(1), QUANTUM) };
+    // A message may have ten fragments, so that slow machines, too, must send more than that.
+    let spacing = Duration::from_millis(5);
+    let slow = |framing| Terms { delay_bound: None, ..spaced(framing, spacing, QUANTUM) };
     let mut clients = [(0, Framing::Datagram), (1, Framing::Fragments)]
         .map(|(id, framing)| rig.open(id, slow(framing), 1_024));
     let mut sent_datagrams = [0_u64; 2];
@@ -108,7 +109,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
                 0 => client.send(b"x"),
                 _ => client.send_in_fragments(number, 8),
             }
-            clock::sleep(Duration::from_millis(2));
+            clock::sleep(spacing);
             rig.turn();
         }
         let all = sent_datagrams[at] + 5;
