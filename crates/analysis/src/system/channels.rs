@@ -34,8 +34,8 @@ use crate::reservation::{ReservedLoad, settle};
 use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource};
 
-/// The most steps to find which channel would be late, and what is short, once one is.
-const FOR_WORDS: u64 = Steps::ADMISSION / 50;
+/// The most steps to find which channel would be late, and the most to find what is short.
+const FOR_WORDS: u64 = Steps::ADMISSION / 25;
 
 pub(crate) const PROCESSOR: &str = "processor";
 
@@ -352,7 +352,7 @@ impl CarrierLoad {
         }
         Err(Box::new(match is_brief {
             true => late::brief(Resource::Delay),
-            false => self.late(more, all, above, &mut Steps::new(FOR_WORDS)),
+            false => self.late(more, all, above),
         }))
     }
 
@@ -362,12 +362,12 @@ impl CarrierLoad {
         own: &'a Channel,
         all: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
-        steps: &mut Steps,
     ) -> Refusal {
         let Carrier { egress, change, .. } = self.carrier;
         let loads = above.loads(change);
-        let delays = egress.delays(all.clone(), &loads, &mut Steps::new(0), &mut steps.half());
-        let resource = late::binding(egress, all.clone(), &loads, steps);
+        let (none, for_delays) = (&mut Steps::new(0), &mut Steps::new(FOR_WORDS));
+        let delays = egress.delays(all.clone(), &loads, none, for_delays);
+        let resource = late::binding(egress, all.clone(), &loads, &mut Steps::new(FOR_WORDS));
         let late = late::most_urgent(all.clone(), &delays);
         let late = late.and_then(|at| Some((all.clone().nth(at)?, delays[at])));
         let known = late.filter(|(_, delay)| *delay != DelayBound::Undecided);
