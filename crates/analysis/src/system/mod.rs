@@ -48,11 +48,13 @@
 mod channels;
 mod commands;
 mod cpu;
+mod entry;
 mod exchange;
 mod following;
 mod kernel;
 mod leaving;
 mod partition;
+mod place;
 mod request;
 mod sums;
 #[cfg(test)]
@@ -60,33 +62,29 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
-use punctual_model::channel::{Channel, Direction, ReadLimit};
 use punctual_model::command::Backend;
-use punctual_model::units::percent;
-use punctual_model::{HostProfile, Instant, Policy, Reservation, Task};
+use punctual_model::{HostProfile, Instant, Policy};
 
 pub(crate) use self::channels::PROCESSOR;
 pub use self::channels::{Carrier, CarrierLoad};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
+use self::entry::{Entry, Executed};
 use self::exchange::Attempt;
 pub use self::exchange::Exchange;
 use self::kernel::OfTheKernel;
 use self::leaving::Leaving;
 pub(crate) use self::partition::{Fit, How, Spread};
+use self::place::late;
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
-use crate::incremental::Denial;
-use crate::load::{CpuLoad, TaskLoad};
+use crate::load::CpuLoad;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::supply::followed::Followed;
 use crate::supply::together::Tables;
-use crate::verdict::{Refusal, Resource, Shortfall};
+use crate::verdict::{Refusal, Resource};
 
 pub(crate) const BANDWIDTH: &str = "reservable-bandwidth";
 pub(crate) const SCHED_DEADLINE: &str = "sched-deadline";
@@ -143,78 +141,6 @@ pub struct System<Id> {
     freed_since: bool,
     /// The instant of the last search for what is free.
     looked_closely: Option<Instant>,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    share_ppm: u64,
-    executed: Executed,
-}
-
-#[derive(Clone, Debug)]
-enum Executed {
-    Executor {
-        cpu: usize,
-        /// What counts.
-        tasks: Box<[TaskLoad]>,
-        /// What there is; `None`: the same.
-        own: Option<Box<[TaskLoad]>>,
-    },
-    Deadline {
-        reservation: Reservation,
-        /// What counts.
-        counted: Reservation,
-        is_command: bool,
-    },
-    Timetable {
-        cpu: u16,
-    },
-    Unproven,
-    /// A sending channel, with its rate on the link in bits a second.
-    Sending {
-        /// What counts.
-        channel: Box<Channel>,
-        /// What there is; `None`: the same.
-        own: Option<Box<Channel>>,
-        bps: u64,
-    },
-    Receiving(ReadLimit),
-    BestEffort(Direction),
-}
-
-impl Entry {
-    fn back_end(&self) -> BackEnd {
-        match self.executed {
-            // A host has at most 2¹⁶ CPUs.
-            Executed::Executor { cpu, .. } => BackEnd::Executor { cpu: cpu as u16 },
-            Executed::Deadline { .. } => BackEnd::Deadline,
-            Executed::Timetable { cpu } => BackEnd::Timetable { cpu },
-            Executed::Unproven => BackEnd::Unproven,
-            Executed::Sending { .. } | Executed::BestEffort(Direction::Send) => BackEnd::Egress,
-            Executed::Receiving(_) | Executed::BestEffort(Direction::Receive) => BackEnd::Ingress,
-        }
-    }
-
-    /// Returns whether it is counted for more than it has.
-    fn counts_more(&self) -> bool {
-        match &self.executed {
-            Executed::Executor { own, .. } => own.is_some(),
-            Executed::Deadline { reservation, counted, .. } => counted != reservation,
-            Executed::Sending { own, .. } => own.is_some(),
-            _ => false,
-        }
-    }
-
-    fn is_command_of_the_kernel(&self) -> bool {
-        matches!(self.executed, Executed::Deadline { is_command: true, .. })
-    }
-
-    fn reservation(&self) -> Option<Reservation> {
-        match self.executed {
-            Executed::Deadline { reservation, .. } => Some(reservation),
-            _ => None,
-        }
-    }
 }
 
 impl<Id: Copy + Ord> System<Id> {
@@ -315,16 +241,6 @@ impl<Id: Copy + Ord> System<Id> {
         load.iter().for_each(|load| self.cpus[usize::from(cpu)].put_back_above(*load));
     }
 
-    /// Returns the back end of an entry, or `None` if there is no such entry.
-    pub fn back_end(&self, id: Id) -> Option<BackEnd> {
-        self.entries.get(&id).map(Entry::back_end)
-    }
-
-    /// Returns the kernel reservation of an entry, if it is one.
-    pub fn reservation(&self, id: Id) -> Option<Reservation> {
-        self.entries.get(&id)?.reservation()
-    }
-
     /// Counts `ppm` of a CPU as in use besides the entries: bandwidth that the kernel still holds
     /// for reservations that have ended. It replaces the amount withheld before.
     pub fn withhold(&mut self, ppm: u64) {
@@ -418,176 +334,8 @@ impl<Id: Copy + Ord> System<Id> {
             }
         })
     }
-
-    /// Takes out an entry that has not run yet, or that affects no job any more, and returns whether it
-    /// was there. The others keep their proofs.
-    pub fn release(&mut self, id: Id) -> bool {
-        self.take_out(id).is_some()
-    }
-
-    fn enter(&mut self, id: Id, request: Request<'_>, executed: Executed) -> BackEnd {
-        let entry = Entry { share_ppm: self.counted_ppm(request), executed };
-        let back_end = entry.back_end();
-        self.granted_ppm += entry.share_ppm;
-        self.entries.insert(id, entry);
-        back_end
-    }
-
-    /// Returns the share of `request` that counts against the limit on grants.
-    fn counted_ppm(&self, request: Request<'_>) -> u64 {
-        match request {
-            Request::Executor(_) if self.unbounded => 0,
-            _ => request.share_ppm(),
-        }
-    }
-
-    fn within_limits(&self, wanted: u64) -> Result<(), Box<Refusal>> {
-        let most = self.host.reservable_ppm;
-        within(wanted, most, || {
-            let (wanted, most) = (percent(wanted), percent(most));
-            format!("{wanted} of a CPU is more than the {most} of one CPU that may be promised")
-        })?;
-        let taken = self.granted_ppm + self.leaving_ppm() + self.withheld_ppm + self.slots_ppm();
-        let left = self.capacity_ppm().saturating_sub(taken);
-        within(wanted, left, || {
-            let (wanted, left) = (percent(wanted), percent(left));
-            format!("{wanted} of a CPU is wanted and {left} is left on all CPUs together")
-        })
-    }
-
-    fn loads_of(&self, tasks: &[Task]) -> Box<[TaskLoad]> {
-        tasks.iter().map(|task| TaskLoad::new(task, self.host.context_switch)).collect()
-    }
-
-    fn place(
-        &mut self,
-        id: Id,
-        tasks: &[Task],
-        loads: &[TaskLoad],
-        share_ppm: u64,
-        steps: &mut Steps,
-    ) -> Result<usize, Box<Refusal>> {
-        let mut order: Vec<usize> = (0..self.cpus.len()).collect();
-        order.sort_by_key(|&cpu| Reverse(self.cpus[cpu].share_ppm()));
-        let mut refusals = Vec::with_capacity(order.len());
-        for cpu in order {
-            match self.place_on(cpu, id, tasks, loads, share_ppm, steps) {
-                Ok(()) => return Ok(cpu),
-                Err(refusal) => refusals.push((cpu, refusal)),
-            }
-        }
-        Err(self.on_no_cpu(tasks, refusals))
-    }
-
-    /// Refuses tasks that fit on no CPU, with the numbers of the CPU with the least shortfall.
-    fn on_no_cpu(&self, tasks: &[Task], refusals: Vec<(usize, Box<Refusal>)>) -> Box<Refusal> {
-        let short = |refusal: &Refusal| match refusal.shortfall {
-            Some(Shortfall::Time(time)) => (0, time.as_nanos()),
-            Some(Shortfall::Share(ppm)) => (1, ppm),
-            _ => (2, 0),
-        };
-        // Of equal ones the fullest.
-        let nearest = refusals.into_iter().min_by_key(|(_, refusal)| short(refusal));
-        let Some((cpu, refusal)) = nearest else {
-            let why = "the host promises no CPU".into();
-            return Box::new(Refusal::new("cpus", Resource::Cpus, why));
-        };
-        let cpus = self.cpus.len();
-        if cpus == 1 {
-            return refusal;
-        }
-        let what = match tasks {
-            [task] => format!("task \"{}\" fits", task.name()),
-            _ => format!("{} tasks of one executor fit", tasks.len()),
-        };
-        let why = &refusal.why;
-        let why = format!("{what} on none of the {cpus} CPUs; nearest on CPU {cpu}, where {why}");
-        Box::new(Refusal { why, ..*refusal })
-    }
-
-    fn place_on(
-        &mut self,
-        cpu: usize,
-        id: Id,
-        tasks: &[Task],
-        loads: &[TaskLoad],
-        share_ppm: u64,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
-        let (has, most) = (self.cpus[cpu].share_ppm(), self.host.reservable_ppm);
-        within(has + share_ppm, most, || {
-            let (wanted, has, most) = (percent(share_ppm), percent(has), percent(most));
-            format!("{wanted} beside {has} is more than the {most} of one CPU")
-        })?;
-        self.cpus[cpu]
-            .admit(id, loads, share_ppm, steps)
-            .map_err(|(at, denial): (_, Denial)| late(denial, tasks.get(at)))
-    }
-
-    fn take_out(&mut self, id: Id) -> Option<Entry> {
-        self.counts_no_more(id);
-        self.take_out_as_counted(id)
-    }
-
-    /// Takes out an entry, and leaves it noted that it is counted for more than it has.
-    fn take_out_as_counted(&mut self, id: Id) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
-        self.granted_ppm -= entry.share_ppm;
-        match &entry.executed {
-            Executed::Executor { cpu, tasks, .. } => {
-                self.cpus[*cpu].remove(id, tasks, entry.share_ppm);
-            }
-            Executed::Deadline { counted, .. } => self.unreserve_above(*counted),
-            Executed::Timetable { .. } => self.hold_no_longer(id),
-            Executed::Unproven | Executed::BestEffort(_) => {}
-            channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
-                self.carry_no_longer(channel);
-            }
-        }
-        Some(entry)
-    }
-
-    /// Restores an entry that was taken out. Everything was proven beside it, so nothing is
-    /// examined.
-    fn put_back(&mut self, id: Id, entry: Entry) {
-        match &entry.executed {
-            Executed::Executor { cpu, tasks, .. } => {
-                self.cpus[*cpu].put_back(id, tasks, entry.share_ppm);
-            }
-            Executed::Deadline { counted, .. } => self.put_back_of_the_kernel(*counted),
-            // The tables are restored separately.
-            Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
-            channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
-                self.carry_again(channel);
-            }
-        }
-        self.granted_ppm += entry.share_ppm;
-        self.entries.insert(id, entry);
-    }
 }
 
 fn no_carrier() -> Box<Refusal> {
     Box::new(Refusal::new("link", Resource::Link, "this host carries no channels".into()))
-}
-
-fn within(wanted: u64, most: u64, why: impl FnOnce() -> String) -> Result<(), Box<Refusal>> {
-    match wanted.checked_sub(most) {
-        None | Some(0) => Ok(()),
-        Some(short) => Err(Box::new(Refusal {
-            shortfall: Some(Shortfall::Share(short)),
-            ..Refusal::new(BANDWIDTH, Resource::Bandwidth, why())
-        })),
-    }
-}
-
-/// Refuses a request that makes a task late. Names the task if it is `asked`, because the tasks of
-/// other holders are private.
-fn late(denial: Denial, asked: Option<&Task>) -> Box<Refusal> {
-    let own = asked.map_or_else(|| "a task".into(), |task| format!("task \"{}\"", task.name()));
-    let named = asked.filter(|_| denial.is_of_own());
-    Box::new(Refusal {
-        entry: named.map(|task| task.name().into()),
-        shortfall: denial.shortfall().map(Shortfall::Time),
-        ..Refusal::new("response-time", Resource::Cpu, denial.said_of(&own))
-    })
 }
