@@ -2,7 +2,8 @@
 //!
 //! Every [`crate::PERIOD`] each line has some 100 samples pending. A job serves all lines in a
 //! fixed order. Line [`FILE_LINE`] carries the file towards the driver's end; every other line is a
-//! full call of its own, carrying pseudo-random frames both ways, so that the load is real.
+//! full call of its own (card, line, far modem, and the modem at the driver's end), carrying
+//! pseudo-random frames both ways, so that the load is real.
 //!
 //! The order of calls is the [`Handler`]'s: `iterate` serves the next lines, `commit` writes their
 //! answers to the cards. A driver that skips a commit loses those answers (they count as stale).
@@ -14,16 +15,18 @@ use punctual_model::{Handler, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::call::{Call, CallSpec};
-use crate::card::{CardStats, SampleClock};
-use crate::line::LineQuality;
-use crate::modem::NoModem;
+use crate::SAMPLE_RATE;
+use crate::card::{Card, CardStats, RING, SampleClock};
+use crate::line::{Line, LineQuality};
+use crate::modem::{Carrier, Modem, NoModem, Role};
 use crate::transfer::{FileSender, RandomFrames, Receiver, Source};
-
-pub use crate::call::LineStats;
 
 /// The line that carries the file: the first to be served in each job.
 pub const FILE_LINE: usize = 0;
+
+/// A line still delivers if a good frame came within the last two seconds of line time: a full
+/// line brings four a second.
+const DELIVERING: u64 = 2 * SAMPLE_RATE as u64;
 
 /// The parameters of a bank.
 #[derive(Clone, Debug)]
@@ -206,6 +209,122 @@ impl Handler for Bank {
     fn commit(&mut self, now: Instant) {
         for call in &mut self.calls[std::mem::take(&mut self.uncommitted)] {
             call.answer(now);
+        }
+    }
+}
+
+/// The counters and the state of one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineStats {
+    /// The last report of the modem at the driver's end. It stays `Connected` on garbage.
+    pub carrier: Carrier,
+    /// Bytes of the file that the far end has put on the line.
+    pub bytes_sent: usize,
+    /// Bytes of the file that have arrived; each position counts once.
+    pub bytes_delivered: usize,
+    /// Bytes that have arrived and equal the original.
+    pub bytes_intact: usize,
+    /// Frames received with a correct CRC.
+    pub good_frames: u64,
+    /// Frames received with a wrong CRC.
+    pub bad_frames: u64,
+    /// Frames with a correct CRC that the far end received.
+    pub far_good_frames: u64,
+    /// True if a good frame came in the last two seconds, or if the whole file has arrived.
+    pub delivering: bool,
+    /// The damage that lateness did to the card.
+    pub card: CardStats,
+}
+
+/// A call in progress. The driver serves it, then writes its answer.
+struct Call {
+    card: Card<Line>,
+    near: Modem,
+    /// The answer to the samples last read: the first `answered` samples are valid.
+    answer: [i16; RING],
+    answered: usize,
+    /// The number of good frames at the last service, and the sample at which the count last rose.
+    good_frames: u64,
+    last_good: Option<u64>,
+}
+
+/// The parts of a call.
+struct CallSpec {
+    clock: SampleClock,
+    quality: LineQuality,
+    noise_seed: u64,
+    far_sends: Source,
+    near_sends: Source,
+    near_receives: Receiver,
+}
+
+impl Call {
+    fn new(spec: CallSpec) -> Result<Self, NoModem> {
+        let line = Line::new(spec.quality, spec.far_sends, spec.noise_seed)?;
+        Ok(Self {
+            card: Card::new(spec.clock, line),
+            near: Modem::new(Role::Calling, spec.near_sends, spec.near_receives)?,
+            answer: [0; RING],
+            answered: 0,
+            good_frames: 0,
+            last_good: None,
+        })
+    }
+
+    /// Reads the samples that the card shows at `now`, demodulates them and prepares as many
+    /// samples to send. Returns their number.
+    fn serve(&mut self, now: Instant) -> usize {
+        // The buffer holds the received samples first and the answer afterwards.
+        let count = self.card.read(now, &mut self.answer);
+        self.near.receive_samples(&self.answer[..count]);
+        self.near.transmit_samples(&mut self.answer[..count]);
+        self.answered = count;
+        let good_frames = self.near.received().good_frames();
+        if good_frames > self.good_frames {
+            self.good_frames = good_frames;
+            self.last_good = Some(self.card.position_read());
+        }
+        count
+    }
+
+    /// Writes the answer to the last service, at `now`.
+    fn answer(&mut self, now: Instant) {
+        self.card.write(now, &self.answer[..self.answered]);
+        self.answered = 0;
+    }
+
+    /// Returns the number of samples that really wait at `now`.
+    fn pending(&self, now: Instant) -> u64 {
+        self.card.pending(now)
+    }
+
+    /// Returns the receiver at the driver's end.
+    fn received(&self) -> &Receiver {
+        self.near.received()
+    }
+
+    fn card_stats(&self) -> CardStats {
+        self.card.stats()
+    }
+
+    /// Returns the statistics of this line at `now`. `file` is the file that the line should have
+    /// delivered, or empty.
+    fn stats(&self, now: Instant, file: &[u8]) -> LineStats {
+        let received = self.received();
+        let far = self.card.wire().far();
+        let position = self.card.position_read() + self.card.pending(now);
+        let recent = self.last_good.is_some_and(|last| position - last <= DELIVERING);
+        let whole_file_came = !file.is_empty() && received.delivered() == file.len();
+        LineStats {
+            carrier: self.near.carrier(),
+            bytes_sent: far.source().file_bytes_sent(),
+            bytes_delivered: received.delivered(),
+            bytes_intact: received.intact(file),
+            good_frames: received.good_frames(),
+            bad_frames: self.near.bad_frames(),
+            far_good_frames: far.received().good_frames(),
+            delivering: recent || whole_file_came,
+            card: self.card.stats(),
         }
     }
 }

@@ -28,11 +28,17 @@
 
 use punctual_model::{Duration, Instant};
 
-use crate::SAMPLE_RATE;
+/// Samples a second: the only rate of SpanDSP.
+pub const SAMPLE_RATE: u32 = 8_000;
+
+/// The period of the driver of a connected modem (Rialto/NT, §3: 12.5 ms).
+pub const PERIOD: Duration = Duration::from_micros(12_500);
+
+/// Samples that a card plays, and records, in one [`PERIOD`].
+pub const SAMPLES_PER_PERIOD: usize = 100;
 
 /// Samples in each of the two rings (Rialto/NT, §3.1): 64 ms.
 pub const RING: usize = 512;
-
 const RING_LEN: u64 = RING as u64;
 
 /// The line that a card is plugged into.

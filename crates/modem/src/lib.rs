@@ -29,7 +29,6 @@
 
 pub mod at;
 pub mod bank;
-mod call;
 pub mod card;
 #[cfg(feature = "cli")]
 pub mod demo;
@@ -51,16 +50,5 @@ pub mod uart;
 pub mod v42bis;
 
 pub use bank::{Bank, BankConfig, BankError, BankStats, LineStats};
-pub use card::{Card, CardStats};
+pub use card::{Card, CardStats, PERIOD, SAMPLE_RATE, SAMPLES_PER_PERIOD};
 pub use line::LineQuality;
-
-use punctual_model::Duration;
-
-/// Samples a second: the only rate of SpanDSP.
-pub const SAMPLE_RATE: u32 = 8_000;
-
-/// The period of the driver of a connected modem (Rialto/NT, §3: 12.5 ms).
-pub const PERIOD: Duration = Duration::from_micros(12_500);
-
-/// Samples that a card plays, and records, in one [`PERIOD`].
-pub const SAMPLES_PER_PERIOD: usize = 100;

@@ -1,12 +1,48 @@
-//! The interpreter: its inputs, its outputs and its timers.
+//! The interpreter: its inputs, its outputs and its timers, and the beginning and end of calls with
+//! their result codes.
 
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant};
 
-use super::calls::ABORT_GRACE;
 use super::escape::Escape;
 use super::line_buffer::{LineBuffer, Progress};
 use super::result::Output;
-use super::{Connection, LineEvent, Order, Register, ResultCode, Settings, TerminalGone};
+use super::{Compressed, Connection, ErrorControl, Register, ResultCode, Settings, TerminalGone};
+use crate::at::DialString;
+
+/// The time after a dial or answer command in which a byte does not abort it (V.250 §5.6.1): the
+/// byte may be the line feed that a terminal sends after each carriage return.
+pub const ABORT_GRACE: Duration = Duration::from_millis(125);
+
+/// A ring that follows the previous one by more than this starts the count of another call.
+pub const RING_MEMORY: Duration = Duration::from_secs(8);
+
+/// An order to the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Call that number; report [`LineEvent::Connected`] or the reason for failure.
+    Dial(DialString),
+    /// Answer the incoming call, or listen for a calling modem.
+    Answer,
+    /// End the call, or the attempt. No report is expected.
+    HangUp,
+}
+
+/// An event of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEvent {
+    /// One ring of an incoming call.
+    Ring,
+    /// The ordered call is connected: data flows.
+    Connected(Connection),
+    /// The ordered call failed: the far end is busy.
+    Busy,
+    /// The ordered call failed: no dial tone.
+    NoDialtone,
+    /// The ordered call failed: no answer.
+    NoAnswer,
+    /// The call or the attempt is over: no carrier, or the far end hung up.
+    Lost,
+}
 
 /// The meaning of the terminal's bytes.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +60,10 @@ pub(super) enum Phase {
 pub struct Interpreter {
     pub(super) settings: Settings,
     pub(super) phase: Phase,
-    pub(super) buffer: LineBuffer,
+    buffer: LineBuffer,
     pub(super) output: Output,
-    pub(super) order: [Option<Order>; 2],
-    pub(super) last_ring: Option<Instant>,
+    order: [Option<Order>; 2],
+    last_ring: Option<Instant>,
 }
 
 impl Default for Interpreter {
@@ -188,6 +224,91 @@ impl Interpreter {
                 self.execute(now, &body);
             }
             Progress::TooLong => self.output.result(ResultCode::Error, &self.settings),
+        }
+    }
+
+    fn ring(&mut self, now: Instant) {
+        let rings = self.rings(now).saturating_add(1);
+        self.settings.registers.set_rings(rings);
+        self.last_ring = Some(now);
+        self.output.result(ResultCode::Ring, &self.settings);
+        let answer_at = self.settings.registers.get(Register::AutoAnswer);
+        if answer_at > 0 && rings >= answer_at {
+            self.connect(now, Order::Answer);
+        }
+    }
+
+    /// Returns the number of rings of the present call: zero if the last was too long ago.
+    pub(super) fn rings(&self, now: Instant) -> u8 {
+        match self.last_ring {
+            Some(last) if now.saturating_since(last) <= RING_MEMORY => {
+                self.settings.registers.get(Register::Rings)
+            }
+            _ => 0,
+        }
+    }
+
+    pub(super) fn connect(&mut self, now: Instant, order: Order) {
+        self.last_ring = None;
+        self.settings.registers.set_rings(0);
+        self.buffer.clear();
+        self.order(order);
+        self.phase = Phase::Connecting { since: now };
+    }
+
+    pub(super) fn go_online(&mut self, now: Instant, call: Connection) {
+        if self.settings.report_modulation {
+            let Connection { modulation, transmit_rate, receive_rate, .. } = call;
+            let text = format!("+MCR: {}\n+MRR: {transmit_rate},{receive_rate}", modulation.name());
+            self.report(&text);
+        }
+        if self.settings.report_errors {
+            self.report(match call.error_control {
+                ErrorControl::None => "+ER: NONE",
+                ErrorControl::Lapm => "+ER: LAPM",
+            });
+        }
+        if self.settings.report_compression {
+            self.report(match call.compression {
+                Compressed { sent: false, received: false } => "+DR: NONE",
+                Compressed { sent: true, received: true } => "+DR: V42B",
+                Compressed { sent: false, received: true } => "+DR: V42B RD",
+                Compressed { sent: true, received: false } => "+DR: V42B TD",
+            });
+        }
+        self.output.result(ResultCode::Connect(call), &self.settings);
+        self.phase = Phase::Online { call, escape: Escape::new(now) };
+    }
+
+    /// Writes an intermediate result. These are suppressed with the final ones (V.250 §6.2.6).
+    fn report(&mut self, text: &str) {
+        if !self.settings.quiet {
+            self.output.information(text, &self.settings);
+        }
+    }
+
+    fn hold(&mut self, call: Connection) {
+        self.phase = Phase::Commands { held: Some(call) };
+        self.output.result(ResultCode::Ok, &self.settings);
+    }
+
+    fn give_up(&mut self) {
+        self.order(Order::HangUp);
+        self.end(ResultCode::NoCarrier);
+    }
+
+    fn end(&mut self, code: ResultCode) {
+        // A command line being typed stays: only the call is gone.
+        self.phase = Phase::Commands { held: None };
+        self.output.result(code, &self.settings);
+    }
+
+    /// Queues an order for the line. At most two wait: a hang-up and the order after it.
+    pub(super) fn order(&mut self, order: Order) {
+        if order != Order::HangUp && self.order[0] == Some(Order::HangUp) {
+            self.order[1] = Some(order);
+        } else {
+            self.order = [Some(order), None];
         }
     }
 }

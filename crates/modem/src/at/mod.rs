@@ -32,54 +32,23 @@
 //! assert_eq!(number.digits().collect::<String>(), "5551");
 //! ```
 
-mod calls;
 mod command;
 mod dial;
 pub mod escape;
 mod execute;
-mod extended;
 mod interpreter;
 mod line_buffer;
 mod registers;
 mod result;
 mod settings;
 
-pub use calls::{ABORT_GRACE, RING_MEMORY};
+pub use crate::at::settings::Compressed;
 pub use dial::{DialError, DialStep, DialString, MAX_STEPS};
-pub use extended::Modulation;
-pub use extended::{Compressed, CompressionSelection};
-pub use interpreter::Interpreter;
+pub use interpreter::{ABORT_GRACE, Interpreter, LineEvent, Order, RING_MEMORY};
 pub use line_buffer::LINE_ROOM;
 pub use registers::{Register, RegisterError, Registers};
 pub use result::{Connection, OUTPUT_ROOM, ResultCode};
 pub use settings::{
-    ErrorControl, ErrorSelection, Fallback, OriginatorRequest, Settings, TerminalGone,
+    CompressionSelection, ErrorControl, ErrorSelection, Fallback, Modulation, OriginatorRequest,
+    Settings, TerminalGone,
 };
-
-/// An order to the line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Call that number; report [`LineEvent::Connected`] or the reason for failure.
-    Dial(DialString),
-    /// Answer the incoming call, or listen for a calling modem.
-    Answer,
-    /// End the call, or the attempt. No report is expected.
-    HangUp,
-}
-
-/// An event of the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineEvent {
-    /// One ring of an incoming call.
-    Ring,
-    /// The ordered call is connected: data flows.
-    Connected(Connection),
-    /// The ordered call failed: the far end is busy.
-    Busy,
-    /// The ordered call failed: no dial tone.
-    NoDialtone,
-    /// The ordered call failed: no answer.
-    NoAnswer,
-    /// The call or the attempt is over: no carrier, or the far end hung up.
-    Lost,
-}

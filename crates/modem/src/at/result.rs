@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::extended::Compressed;
-use super::extended::Modulation;
 use super::registers::{Register, Registers};
-use super::settings::{ErrorControl, Settings};
+use super::settings::{ErrorControl, Modulation, Settings};
+use crate::at::settings::Compressed;
 
 /// The largest number of bytes that wait for a terminal that does not read.
 pub const OUTPUT_ROOM: usize = 4_096;

@@ -7,9 +7,8 @@ use punctual_sim::cpu::{Cpu, Supply};
 use punctual_sim::upcalls;
 use punctual_trace::{Event, Sink, Summary};
 
-use super::report::{Report, Row};
-use super::traced::Traced;
-use super::{Error, Options, driver, every_8_ms};
+use super::live::Traced;
+use super::{Error, Options, Report, Row, driver, every_8_ms};
 use crate::{Bank, BankConfig, SAMPLES_PER_PERIOD};
 
 /// Lines that are really computed. The charge per line makes up for the rest of a bank.

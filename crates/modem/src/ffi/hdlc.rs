@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
-use super::{OutOfMemory, raw};
+use super::raw::{self, OutOfMemory};
 
 /// Flags between two frames. One is enough; the second helps a receiver that lost synchronisation.
 const FLAGS_BETWEEN: c_int = 2;

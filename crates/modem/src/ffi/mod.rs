@@ -16,19 +16,12 @@
 //!   owner.
 #![allow(unsafe_code)]
 
-mod fsk;
+mod greeting;
 mod hdlc;
+mod modulation;
 mod raw;
-mod tones;
-mod v22bis;
-mod v8;
 
-pub(crate) use fsk::{Channel, Fsk};
+pub(crate) use greeting::{AnswerTone, AnswerToneDetector, V8, V8Outcome};
 pub(crate) use hdlc::{FrameSink, HdlcRx, HdlcTx};
-pub(crate) use tones::{AnswerTone, AnswerToneDetector};
-pub(crate) use v8::{V8, V8Outcome};
-pub(crate) use v22bis::{BitPipe, Status, V22bis};
-
-/// SpanDSP could not allocate an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfMemory;
+pub(crate) use modulation::{BitPipe, Channel, Fsk, Status, V22bis};
+pub(crate) use raw::OutOfMemory;

@@ -3,6 +3,15 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
+/// SpanDSP could not allocate an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfMemory;
+
+/// Converts a number of samples to C's `int`; our blocks have at most 512.
+pub(super) fn c_len(len: usize) -> c_int {
+    c_int::try_from(len).expect("a block of samples longer than a C int can say")
+}
+
 /// `v22bis_state_t`: opaque, allocated by the library.
 #[repr(C)]
 pub(super) struct V22bisState {

@@ -33,15 +33,4 @@ pub mod xid;
 
 pub use link::{Closed, Link, LinkState, LinkStats, Parameters};
 pub use session::{Outcome, Session, Start};
-
-/// The default of N401: bytes of information in a frame (V.42 §9.2.3).
-pub const DEFAULT_N401: u16 = 128;
-
-/// The default of k: frames sent without an acknowledgement (V.42 §9.2.4).
-pub const DEFAULT_K: u8 = 15;
-
-/// The largest number of information bytes in a frame that this end handles.
-pub const MAX_N401: usize = 256;
-
-/// The largest window that this end handles.
-pub const MAX_K: u8 = 32;
+pub use xid::{DEFAULT_K, DEFAULT_N401, MAX_K, MAX_N401};

@@ -6,21 +6,17 @@
 //! and the calling end its own once it receives that; the call is connected when the far carrier
 //! has lasted for S9.
 
-mod bits;
 mod greeting;
-mod modem;
 
 use punctual_model::{Duration, Instant};
 
 use crate::at::{Modulation, Registers, Settings};
+use crate::ffi::{BitPipe, Channel, Fsk, Status, V22bis};
 use crate::lapm::xid::Compression;
 use crate::lapm::{Outcome, Parameters, Session, Start};
 use crate::modem::{NoModem, Role};
 use crate::supervision::{Limits, Supervisor, Verdict};
-
-use bits::Bits;
 use greeting::{Greeting, Listening, Next, Tone};
-use modem::Modem;
 
 /// The time after which an answer tone would have been detected. An FSK receiver takes the tone for
 /// a carrier until then.
@@ -266,4 +262,134 @@ fn limits(modulation: Modulation, carrier_loss: Duration) -> Limits {
     let usual = Limits::default();
     let blink = usual.blink.filter(|_| modulation == Modulation::V22bis);
     Limits { carrier_loss, blink, ..usual }
+}
+
+enum Modem {
+    V22bis(V22bis<Bits>),
+    Fsk(Fsk<Bits>),
+}
+
+impl Modem {
+    /// Creates a modem before its first sample.
+    fn new(bits: Bits, role: Role, modulation: Modulation) -> Result<Self, NoModem> {
+        let calling = role == Role::Calling;
+        let fsk = |low, high, bits| {
+            let (sends, receives) = if calling { (low, high) } else { (high, low) };
+            Fsk::new(sends, receives, bits).map(Self::Fsk)
+        };
+        Ok(match modulation {
+            Modulation::V21 => fsk(Channel::V21Low, Channel::V21High, bits)?,
+            Modulation::V23 => fsk(Channel::V23Backward, Channel::V23Forward, bits)?,
+            Modulation::Bell103 => fsk(Channel::Bell103Low, Channel::Bell103High, bits)?,
+            Modulation::V22bis => {
+                let mut modem = V22bis::new(calling, bits)?;
+                modem.watch();
+                Self::V22bis(modem)
+            }
+        })
+    }
+
+    fn bits(&self) -> &Bits {
+        match self {
+            Self::V22bis(modem) => modem.pipe(),
+            Self::Fsk(modem) => modem.pipe(),
+        }
+    }
+
+    /// Takes received samples.
+    fn rx(&mut self, samples: &[i16]) {
+        match self {
+            Self::V22bis(modem) => modem.rx(samples),
+            Self::Fsk(modem) => modem.rx(samples),
+        }
+    }
+
+    fn bits_mut(&mut self) -> &mut Bits {
+        match self {
+            Self::V22bis(modem) => modem.pipe_mut(),
+            Self::Fsk(modem) => modem.pipe_mut(),
+        }
+    }
+}
+
+/// The state that the modem's callbacks work on.
+struct Bits {
+    /// The time at which the current block of samples began.
+    now: Instant,
+    session: Option<Session>,
+    supervisor: Option<Supervisor>,
+    limits: Limits,
+    carrier_since: Option<Instant>,
+    trained: bool,
+    training: bool,
+    failed: bool,
+    symbols: u64,
+    retrained: u32,
+}
+
+impl Bits {
+    /// Creates the state before any signal.
+    fn new(now: Instant, limits: Limits) -> Self {
+        Self {
+            now,
+            session: None,
+            supervisor: None,
+            limits,
+            carrier_since: None,
+            trained: false,
+            training: false,
+            failed: false,
+            symbols: 0,
+            retrained: 0,
+        }
+    }
+}
+
+impl BitPipe for Bits {
+    #[inline]
+    fn get_bit(&mut self) -> bool {
+        // Before data flows, a modem sends ones.
+        self.session.as_mut().is_none_or(|session| session.next_bit(self.now))
+    }
+
+    #[inline]
+    fn put_bit(&mut self, bit: bool) {
+        let Some(session) = &mut self.session else { return };
+        // The bits of a bad signal or of a training pattern are no data. The session gets ones
+        // instead, which neither start a character nor a frame. A one is passed on either way.
+        let one =
+            bit || self.training || self.supervisor.as_ref().is_some_and(Supervisor::signal_is_bad);
+        session.put_bit(self.now, one);
+    }
+
+    fn status(&mut self, status: Status) {
+        let now = self.now;
+        match status {
+            Status::CarrierDown => self.carrier_since = None,
+            Status::CarrierUp => self.carrier_since = Some(self.carrier_since.unwrap_or(now)),
+            Status::TrainingInProgress => self.training = true,
+            Status::TrainingSucceeded => {
+                self.retrained += u32::from(self.trained);
+                (self.trained, self.training) = (true, false);
+            }
+            Status::TrainingFailed => self.failed = true,
+        }
+        if let Some(supervisor) = &mut self.supervisor {
+            match status {
+                Status::CarrierDown => supervisor.carrier(now, false),
+                Status::CarrierUp => supervisor.carrier(now, true),
+                Status::TrainingInProgress => supervisor.training(now),
+                Status::TrainingSucceeded => supervisor.trained(now),
+                Status::TrainingFailed => {}
+            }
+        }
+    }
+
+    fn symbol(&mut self, error: f32) {
+        self.symbols += 1;
+        if let Some(supervisor) = &mut self.supervisor {
+            // `as` saturates, and turns NaN into zero.
+            supervisor.symbol((error * 1_000.0) as u32);
+        }
+    }
 }

@@ -65,22 +65,16 @@ fn trials() -> Vec<Trial> {
             "pair::a_process_that_is_killed_in_a_call_leaves_nothing_that_is_in_the_way",
             pair::a_process_that_is_killed_in_a_call_leaves_nothing_that_is_in_the_way,
         ),
+        trial("programs::sz_and_rz_move_a_file_each_way", programs::sz_and_rz_move_a_file_each_way),
         trial(
-            "programs::lrzsz::sz_and_rz_move_a_file_each_way",
-            programs::lrzsz::sz_and_rz_move_a_file_each_way,
+            "programs::minicom_dials_from_a_script_and_talks",
+            programs::minicom_dials_from_a_script_and_talks,
         ),
         trial(
-            "programs::minicom::minicom_dials_from_a_script_and_talks",
-            programs::minicom::minicom_dials_from_a_script_and_talks,
+            "programs::minimodem_hears_us_and_we_hear_it",
+            programs::minimodem_hears_us_and_we_hear_it,
         ),
-        trial(
-            "programs::minimodem::minimodem_hears_us_and_we_hear_it",
-            programs::minimodem::minimodem_hears_us_and_we_hear_it,
-        ),
-        trial(
-            "programs::slip::a_page_is_fetched_over_a_call",
-            programs::slip::a_page_is_fetched_over_a_call,
-        ),
+        trial("programs::a_page_is_fetched_over_a_call", programs::a_page_is_fetched_over_a_call),
         trial(
             "recording::a_recording_is_heard_and_what_is_said_is_recorded",
             recording::a_recording_is_heard_and_what_is_said_is_recorded,

@@ -3,7 +3,7 @@
 use punctual_bpf::Object;
 use punctual_linux::{clock, host};
 use punctual_model::Duration;
-use punctual_modem::demo::competitors::Competitors;
+use punctual_modem::demo::live::Competitors;
 use punctual_modem::fsk::Recording;
 
 use super::context::{Context, Place};

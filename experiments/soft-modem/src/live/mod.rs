@@ -35,7 +35,7 @@ use punctual_bpf::Object;
 use punctual_linux::thread;
 use punctual_model::{Duration, Service};
 use punctual_modem::LineQuality;
-use punctual_modem::demo::competitors::Competitors;
+use punctual_modem::demo::live::Competitors;
 use punctual_modem::fsk::Recording;
 
 use context::Context;

@@ -13,13 +13,13 @@ use punctual_frontend::options::time;
 use punctual_frontend::output::{self, JsonFile};
 use punctual_frontend::trace_file::{TraceArgs, refused};
 use punctual_model::Duration;
-use punctual_modem::demo::report::Quantiles;
-use punctual_modem::demo::traced::Traced;
-use punctual_modem::demo::{Error, Options, PICTURE, Progress, Report, Row, live, replay};
+use punctual_modem::demo::live::Traced;
+use punctual_modem::demo::{
+    Error, Options, PICTURE, Progress, Quantiles, Report, Row, live, replay,
+};
 
 /// The size of the longest file accepted.
 const MOST_BYTES: u64 = 4 << 20;
-
 const EXAMPLES: &str = "\
 Examples:
   punctual-modem demo                             on this host, as root

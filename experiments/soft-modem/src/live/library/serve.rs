@@ -4,12 +4,11 @@ use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 use punctual_modem::PERIOD;
 use punctual_modem::card::CardStats;
-use punctual_modem::demo::competitors::Competitors;
+use punctual_modem::demo::live::Competitors;
 
-use super::super::Error;
+use super::super::{Error, threads};
 use super::super::context::Place;
 use super::super::record::Service;
-use super::super::threads;
 use super::super::wakeups::{self, Wakeups};
 use super::modems::{COUNT, MODEMS};
 use super::sizing::Sizing;

@@ -4,7 +4,7 @@
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, Service};
 use punctual_modem::PERIOD;
-use punctual_modem::demo::competitors::Competitors;
+use punctual_modem::demo::live::Competitors;
 
 use super::super::Error;
 use super::modems::{COUNT, MODEMS};
