@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_broker::kernel::{limits, peer, usage};
+use punctual_linux::bandwidth;
 use punctual_linux::cgroup::{self, Hierarchy, Ids};
 use punctual_linux::host::text;
 
@@ -72,7 +73,7 @@ fn of_the_host(text: &str) {
         assert!(cpus.len() <= 1 << 16 && cpus.is_sorted_by(|a, b| a < b));
     }
     let _ = (text::parse_swaps(text), text::has_hypervisor_flag(text));
-    let _ = (text::parse_account(text), text::preemption(text, Some(text)));
+    let _ = (bandwidth::parse_account(text), text::preemption(text, Some(text)));
     if let Some(model) = text::cpu_model(text) {
         assert!(model.chars().count() <= 128 && !model.contains(char::is_control));
     }

@@ -16,9 +16,9 @@
 
 pub mod awake;
 
+pub mod bandwidth;
 pub mod cgroup;
 pub mod clock;
-pub mod event_count;
 pub mod host;
 pub mod mapping;
 pub mod measure;

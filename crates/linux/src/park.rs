@@ -1,4 +1,5 @@
-//! A sleep until an instant that another thread can end.
+//! Sleeps until an instant that other threads can end: once ([`Park`]), or as often as they like
+//! ([`EventCount`]).
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,10 +58,65 @@ impl Park {
     }
 }
 
+/// A count of events on which threads sleep. A thread that is woken only once, for good, uses
+/// [`Park`].
+///
+/// It uses FUTEX_WAIT_BITSET (futex(2)): the time-out is absolute on CLOCK_MONOTONIC and runs off
+/// the same high-resolution timer as clock_nanosleep(2). Notifying takes no lock, so a thread of any
+/// priority may notify one of any other.
+#[derive(Debug, Default)]
+pub struct EventCount {
+    events: AtomicU32,
+}
+
+impl EventCount {
+    /// Returns a count of no events.
+    pub const fn new() -> Self {
+        Self { events: AtomicU32::new(0) }
+    }
+
+    /// Returns the number of events so far, modulo 2³². Memory written before an event that this
+    /// counts is visible after the call.
+    pub fn count(&self) -> u32 {
+        self.events.load(Ordering::Acquire)
+    }
+
+    /// Counts an event, and wakes every sleeper.
+    pub fn notify(&self) {
+        self.events.fetch_add(1, Ordering::Release);
+        let _ = futex::wake(&self.events, futex::Flags::PRIVATE, u32::MAX >> 1);
+    }
+
+    /// Sleeps until [`clock::now`] is at least `until`, or until the count of events differs from
+    /// `seen`. Returns true if the time came.
+    pub fn sleep_until(&self, seen: u32, until: Instant) -> bool {
+        let timeout = clock::timespec(until.as_nanos());
+        // Some hosts' kernels refuse the end of time as a time-out.
+        let timeout = (until < Instant::MAX).then_some(&timeout);
+        while self.count() == seen {
+            if clock::now() >= until {
+                return true;
+            }
+            // The loop condition decides every outcome: time-out, wake, signal, changed value.
+            let _ = futex::wait_bitset(
+                &self.events,
+                futex::Flags::PRIVATE,
+                seen,
+                timeout,
+                NonZeroU32::MAX,
+            );
+        }
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
     use punctual_model::time::Duration;
+
+    use super::*;
 
     #[test]
     fn the_time_comes() {
@@ -77,5 +133,19 @@ mod tests {
         park.wake();
         assert!(!thread.join().expect("no panic"));
         assert!(!park.sleep_until(Instant::MAX));
+    }
+
+    #[test]
+    fn the_time_comes_or_an_event_does() {
+        let changed = Arc::new(EventCount::new());
+        let until = clock::now() + Duration::from_millis(3);
+        assert!(changed.sleep_until(0, until) && clock::now() >= until);
+        for n in 0..3 {
+            let sleeper = Arc::clone(&changed);
+            let thread = std::thread::spawn(move || sleeper.sleep_until(n, Instant::MAX));
+            changed.notify();
+            assert!(!thread.join().expect("no panic"));
+        }
+        assert!(!changed.sleep_until(2, Instant::MAX), "a missed event counts");
     }
 }

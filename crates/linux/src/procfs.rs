@@ -1,8 +1,9 @@
-//! Reading files of /proc with few system calls.
+//! Reading files of /proc and /sys: long ones with few system calls, and those of one value.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::str::FromStr;
 
 /// Reads a file of /proc as text.
 ///
@@ -35,6 +36,16 @@ pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     }
     bytes.truncate(length);
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Returns the text of a small file without the white space around it; `None` if it cannot be read.
+pub(crate) fn trimmed(path: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Returns the number in a file that contains nothing else.
+pub(crate) fn number<N: FromStr>(path: impl AsRef<Path>) -> Option<N> {
+    trimmed(path)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use rustix::time::{
 use thiserror::Error;
 
 use crate::clock;
-use crate::event_count::EventCount;
 use crate::host::text::preemption;
+use crate::park::EventCount;
 
 /// The kernel's refusal to create a timer (timerfd_create(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

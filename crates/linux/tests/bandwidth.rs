@@ -4,6 +4,7 @@
 use std::sync::mpsc;
 use std::thread as std_thread;
 
+use punctual_linux::bandwidth;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::{clock, host, thread};
 use punctual_model::reservation::Reservation;
@@ -32,7 +33,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn a_reservation_beyond_the_limit_is_refused_and_the_measured_one_fits() {
-    let before = match host::bandwidth_left() {
+    let before = match bandwidth::left() {
         Ok(left) => left,
         Err(refused) if refused.is_privilege() => return println!("skipped: {refused}"),
         Err(other) => panic!("{other}"),
@@ -61,7 +62,7 @@ fn a_reservation_beyond_the_limit_is_refused_and_the_measured_one_fits() {
     assert!(refusal.to_string().contains("100.0 % of a CPU"), "{refusal}");
 
     // Less is left now, and what is left fits.
-    let left = host::largest_budget(PERIOD).expect("privileged, as before");
+    let left = bandwidth::largest_budget(PERIOD).expect("privileged, as before");
     assert!(left < PERIOD.as_full_service(), "{left}");
 
     for (stop, thread) in holders {
@@ -69,6 +70,6 @@ fn a_reservation_beyond_the_limit_is_refused_and_the_measured_one_fits() {
         thread.join().expect("no panic");
     }
     eventually("the bandwidth comes back", || {
-        host::bandwidth_left().is_ok_and(|now| now.left_ppm + SWAY_PPM >= before.left_ppm)
+        bandwidth::left().is_ok_and(|now| now.left_ppm + SWAY_PPM >= before.left_ppm)
     });
 }

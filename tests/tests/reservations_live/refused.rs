@@ -4,6 +4,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_analysis::supply::TooCoarse;
+use punctual_linux::bandwidth;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, host, thread};
 use punctual_model::reservation::Enforcement::Hard;
@@ -97,7 +98,7 @@ fn a_refusal_of_the_kernel_offers_what_it_takes_then() {
             assert!(eventually(|| fits(period)), "{period}");
         }
         // There is something to offer, unless other programs take the rest at this moment.
-        let left = host::largest_budget(asked.period()).expect("it may use the class");
+        let left = bandwidth::largest_budget(asked.period()).expect("it may use the class");
         assert!(offer.largest_budget.is_some() || left.is_zero(), "{left} is left");
     });
 }

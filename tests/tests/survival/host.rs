@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::{env, path::PathBuf};
 
-use punctual_linux::host::bandwidth_left;
+use punctual_linux::bandwidth;
 use punctual_linux::process::{Signal, die_with_parent, send, threads_of};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
@@ -60,7 +60,7 @@ pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
         return;
     }
     let machine = Witness::of(shared_cpu());
-    let left = || bandwidth_left().map_or(0, |bandwidth| bandwidth.left_ppm);
+    let left = || bandwidth::left().map_or(0, |bandwidth| bandwidth.left_ppm);
     let (before, groups_before) = (left(), groups());
     let mut onlooker = Onlooker::start();
     body(&machine);

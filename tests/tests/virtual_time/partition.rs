@@ -4,7 +4,7 @@
 use punctual_linux::cgroup::Hierarchy;
 use punctual_linux::cgroup::partition::{Partition, PartitionError};
 use punctual_linux::sched::{self, Class, Restore, SchedError};
-use punctual_linux::{host, thread};
+use punctual_linux::{bandwidth, thread};
 
 #[test]
 fn a_pinned_thread_is_reserved_in_a_partition_and_the_account_is_right_afterwards() {
@@ -46,7 +46,7 @@ fn a_pinned_thread_is_reserved_in_a_partition_and_the_account_is_right_afterward
     match sched::try_out(class) {
         Ok(()) => {}
         Err(SchedError::NoBandwidth { .. }) => {
-            println!("others hold all: {:?}", host::bandwidth_left())
+            println!("others hold all: {:?}", bandwidth::left())
         }
         Err(other) => panic!("{other}"),
     }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use punctual_linux::event_count::EventCount;
+use punctual_linux::park::EventCount;
 use punctual_runtime::Notice;
 
 use super::notice::{self, punctual_notice, punctual_on_notice};

@@ -1,33 +1,42 @@
 //! Control groups (cgroups(7)): the mounted hierarchies, and groups of our own in them.
 //!
 //! - [`Group`]: a group that moves its members back to its parent and is removed when it is
-//!   dropped.
+//!   dropped; with a [`Meter`] of its members' processor time, and the ids of its members as the
+//!   kernel lists them, one a line.
 //! - [`freezer`]: stops and continues all members of a group.
 //! - [`partition`]: CPUs set apart.
 //! - `mounts`: the mount points of the hierarchies.
 
 pub mod freezer;
-mod ids;
-mod meter;
 mod mounts;
 pub mod partition;
+#[cfg(test)]
+mod tests;
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, io};
 
-use punctual_model::time::Duration;
+use punctual_model::time::{Duration, Service};
 use thiserror::Error;
-
-use ids::ids;
-pub use ids::{IdList, Ids};
-pub use meter::{Meter, parse_usage};
-pub use mounts::{Hierarchy, parse_group};
 
 use crate::clock;
 use crate::host::has_cap_sys_nice;
 use crate::thread::Tid;
+
+pub use mounts::{Hierarchy, parse_group};
+
+/// How long the kernel may take to release members that have ended or moved.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The prefix of the names of all our groups.
+const PREFIX: &str = "punctual-";
 
 /// The reason a group cannot be used, as a sentence that says what would help.
 #[derive(Debug, Error)]
@@ -86,14 +95,6 @@ impl CgroupError {
         move |error| Self::File { doing, path, error }
     }
 }
-
-/// How long the kernel may take to release members that have ended or moved.
-const LETTING_GO: Duration = Duration::from_secs(2);
-
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
-/// The prefix of the names of all our groups.
-const PREFIX: &str = "punctual-";
 
 /// A control group of our own. Dropping it moves its members to its parent and removes it.
 #[derive(Debug)]
@@ -267,5 +268,98 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(text.as_bytes())
 }
 
-#[cfg(test)]
-mod tests;
+/// The processor time of a group's members, including those that have ended.
+#[derive(Debug)]
+pub struct Meter {
+    file: File,
+}
+
+impl Meter {
+    /// Opens the meter of the group with this directory; `None` in version 1.
+    fn open(group: &Path) -> Option<Self> {
+        let meter = Self { file: File::open(group.join("cpu.stat")).ok()? };
+        meter.read().map(|_| meter)
+    }
+
+    /// Returns the processor time, to a microsecond. What a thread on another CPU uses right now
+    /// counts only from its next tick or switch. Allocates nothing.
+    pub fn read(&self) -> Option<Service> {
+        let mut text = [0; 64];
+        let read = self.file.read_at(&mut text, 0).ok()?;
+        parse_usage(text.get(..read)?)
+    }
+}
+
+/// Parses the first line of cpu.stat, which is always there according to its documentation
+/// (cgroup-v2.rst). Allocates nothing.
+pub fn parse_usage(stat: &[u8]) -> Option<Service> {
+    let number = stat.strip_prefix(b"usage_usec ")?.split(|&byte| byte == b'\n').next()?;
+    let micros: u64 = str::from_utf8(number).ok()?.trim_ascii_end().parse().ok()?;
+    micros.checked_mul(1_000).map(Service::from_nanos)
+}
+
+fn ids(path: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+/// A list of ids that can be read repeatedly without allocation.
+#[derive(Debug)]
+pub struct IdList {
+    file: File,
+}
+
+impl IdList {
+    /// Opens a file such as [`Group::threads_file`](Group::threads_file).
+    pub fn open(path: &Path) -> Result<Self, CgroupError> {
+        let file = File::open(path).map_err(CgroupError::file("opening", path))?;
+        Ok(Self { file })
+    }
+
+    /// Reads the list into `buffer` and passes the ids one by one. If `buffer` is too small for
+    /// all, further calls of read(2) follow; no id is lost.
+    pub fn each(&self, buffer: &mut [u8], mut with: impl FnMut(Tid)) -> io::Result<()> {
+        rustix::fs::seek(self.file.as_fd(), rustix::fs::SeekFrom::Start(0))?;
+        let mut file = &self.file;
+        let mut ids = Ids::default();
+        loop {
+            let read = file.read(buffer)?;
+            if read == 0 {
+                return Ok(());
+            }
+            ids.take(&buffer[..read], &mut with);
+        }
+    }
+}
+
+/// A parser of such a list in pieces of any length.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ids {
+    /// The number that the digits of the current line give so far; `None` if it is too large or
+    /// there is none yet.
+    id: Option<i32>,
+    is_other: bool,
+}
+
+impl Ids {
+    /// Passes the ids of the lines that end in `piece`. Skips lines that are not an id.
+    pub fn take(&mut self, piece: &[u8], mut with: impl FnMut(Tid)) {
+        for byte in piece {
+            match byte {
+                b'0'..=b'9' => {
+                    let digit = i32::from(byte - b'0');
+                    let id = self.id.unwrap_or(0).checked_mul(10);
+                    self.id = id.and_then(|id| id.checked_add(digit));
+                    self.is_other |= self.id.is_none();
+                }
+                b'\n' => {
+                    let Self { id, is_other } = std::mem::take(self);
+                    if let Some(tid) = id.filter(|_| !is_other).and_then(Tid::from_raw) {
+                        with(tid);
+                    }
+                }
+                _ => self.is_other = true,
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::{CgroupError, Group, Hierarchy, sweep};
-use crate::host;
+use crate::bandwidth;
 use crate::process::process_of;
 use crate::sched::SchedError;
 use crate::thread::Tid;
@@ -92,7 +92,7 @@ impl Partition {
             // The owner died before it could restore this: all CPUs are one domain again.
             let _ = write(&root, "cpuset.sched_load_balance", "1");
         }
-        let before_ppm = host::bandwidth_left()?.left_ppm;
+        let before_ppm = bandwidth::left()?.left_ppm;
         if !v1 {
             write(&root, "cgroup.subtree_control", "+cpuset")?;
         }
@@ -197,7 +197,7 @@ impl Partition {
         // A thread's bandwidth lingers until its deadline, so look more than once.
         let mut after_ppm = 0;
         for attempt in 0..20 {
-            after_ppm = host::bandwidth_left()?.left_ppm;
+            after_ppm = bandwidth::left()?.left_ppm;
             if after_ppm + SWAY_PPM >= self.before_ppm {
                 return Ok(());
             }

@@ -1,8 +1,15 @@
-//! The machine and its kernel: CPUs, virtualisation, frequency, preemption, swap.
+//! The machine and its kernel: CPUs, virtualisation, frequency, preemption, swap; the source and
+//! the resolution of its clocks; and its identity, as far as its costs depend on it.
 
 use std::fs;
 
-use super::{read_number, read_trimmed};
+use punctual_model::host::HostIdentity;
+use punctual_model::time::Duration;
+
+use crate::{clock, procfs, thread};
+
+/// The keys of the processor's model in /proc/cpuinfo, which differ by architecture.
+const MODEL_KEYS: [&str; 5] = ["model name", "Model", "cpu model", "uarch", "CPU part"];
 
 /// Facts about the machine. `None` always means that the kernel does not report it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +46,7 @@ pub enum Virtualisation {
 pub fn machine() -> Machine {
     let uname = rustix::system::uname();
     let version = uname.version().to_string_lossy().into_owned();
-    let debugfs = read_trimmed("/sys/kernel/debug/sched/preempt");
+    let debugfs = procfs::trimmed("/sys/kernel/debug/sched/preempt");
     Machine {
         kernel_release: uname.release().to_string_lossy().into_owned(),
         preemption: preemption(&version, debugfs.as_deref()),
@@ -48,21 +55,21 @@ pub fn machine() -> Machine {
         virtualisation: virtualisation(),
         governors: governors(),
         swap_bytes: fs::read_to_string("/proc/swaps").ok().and_then(|text| parse_swaps(&text)),
-        autogroup: read_number::<u8>("/proc/sys/kernel/sched_autogroup_enabled").map(|n| n != 0),
+        autogroup: procfs::number::<u8>("/proc/sys/kernel/sched_autogroup_enabled").map(|n| n != 0),
     }
 }
 
 /// Returns the number of CPUs online; if the kernel does not report it, of those this thread may
 /// use.
 pub fn cpus_online() -> usize {
-    read_trimmed("/sys/devices/system/cpu/online")
+    procfs::trimmed("/sys/devices/system/cpu/online")
         .and_then(|text| parse_cpu_list(&text))
         .map_or_else(|| crate::thread::affinity().len(), |cpus| cpus.len())
 }
 
 /// Returns one more than the highest number that a CPU of this host may ever have.
 pub fn possible_cpus() -> u32 {
-    let highest = read_trimmed("/sys/devices/system/cpu/possible")
+    let highest = procfs::trimmed("/sys/devices/system/cpu/possible")
         .and_then(|text| parse_cpu_list(&text))
         .and_then(|cpus| cpus.into_iter().max())
         .unwrap_or(1023);
@@ -107,14 +114,14 @@ pub fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> 
 
 /// Looks for a name, then for the processor's hypervisor bit (CPUID 1, ECX 31).
 fn virtualisation() -> Virtualisation {
-    let name = read_trimmed("/sys/hypervisor/type")
-        .or_else(|| dmi_hypervisor(&read_trimmed("/sys/class/dmi/id/sys_vendor")?));
+    let name = procfs::trimmed("/sys/hypervisor/type")
+        .or_else(|| dmi_hypervisor(&procfs::trimmed("/sys/class/dmi/id/sys_vendor")?));
     let flagged = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_hypervisor_flag(&text));
     match name {
         Some(name) => Virtualisation::Under(name),
         None if flagged => {
             // The available clock sources show the family if the firmware gives no name.
-            let clocks = super::clocks().available.join(" ");
+            let clocks = clocks().available.join(" ");
             let family = if clocks.contains("kvm") {
                 "KVM"
             } else if clocks.contains("hyperv") {
@@ -147,7 +154,7 @@ fn governors() -> Vec<(usize, String)> {
     let Ok(entries) = fs::read_dir("/sys/devices/system/cpu") else { return Vec::new() };
     let governor = |entry: fs::DirEntry| {
         let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-        Some((cpu, read_trimmed(entry.path().join("cpufreq/scaling_governor"))?))
+        Some((cpu, procfs::trimmed(entry.path().join("cpufreq/scaling_governor"))?))
     };
     let mut governors: Vec<_> = entries.flatten().filter_map(governor).collect();
     governors.sort();
@@ -162,6 +169,65 @@ pub fn parse_swaps(text: &str) -> Option<u64> {
         let kib: u64 = line.split_whitespace().nth(2)?.parse().ok()?;
         sum.checked_add(kib.checked_mul(1024)?)
     })
+}
+
+/// Facts about the clocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// The clock source in use, such as `tsc` or `kvm-clock`.
+    pub source: Option<String>,
+    /// All sources that could be used.
+    pub available: Vec<String>,
+    /// The resolution of CLOCK_MONOTONIC (clock_getres(2)).
+    pub resolution: Duration,
+    /// The calling thread's timer slack.
+    pub timer_slack: Duration,
+}
+
+impl Clocks {
+    /// Returns true if timers fire at any nanosecond instead of at scheduler ticks: clock_getres(2)
+    /// gives 1 ns then, and otherwise the tick, at least 1 ms (time(7)).
+    pub fn has_high_resolution_timers(&self) -> bool {
+        self.resolution < Duration::from_micros(100)
+    }
+}
+
+/// Reads this host's clocks.
+pub fn clocks() -> Clocks {
+    let read = |name| {
+        procfs::trimmed(format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource"))
+    };
+    let available = read("available").unwrap_or_default();
+    Clocks {
+        source: read("current"),
+        available: available.split_whitespace().map(str::to_owned).collect(),
+        resolution: clock::resolution(),
+        timer_slack: thread::timer_slack(),
+    }
+}
+
+/// Returns the identity of this host.
+pub fn identity() -> HostIdentity {
+    let uname = rustix::system::uname();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let machine = uname.machine().to_string_lossy().into_owned();
+    HostIdentity {
+        cpu_model: cpu_model(&cpuinfo).unwrap_or(machine),
+        kernel_release: uname.release().to_string_lossy().into_owned(),
+        cpus: u16::try_from(cpus_online()).unwrap_or(u16::MAX).max(1),
+    }
+}
+
+/// Returns the first processor's model in /proc/cpuinfo, without control characters.
+pub fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let value = |key| {
+        cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == key && !value.trim().is_empty()).then(|| value.trim())
+        })
+    };
+    let model = MODEL_KEYS.into_iter().find_map(value)?;
+    Some(model.chars().filter(|c| !c.is_control()).take(128).collect())
 }
 
 #[cfg(test)]
@@ -206,5 +272,35 @@ mod tests {
         assert!(!has_hypervisor_flag("flags\t\t: fpu vmx hypervisors\n"));
         assert_eq!(dmi_hypervisor("QEMU"), Some("QEMU".to_owned()));
         assert_eq!(dmi_hypervisor("LENOVO"), None);
+    }
+
+    #[test]
+    fn a_tick_is_not_high_resolution() {
+        let with = |resolution| Clocks {
+            source: None,
+            available: Vec::new(),
+            resolution,
+            timer_slack: Duration::ZERO,
+        };
+        assert!(with(Duration::from_nanos(1)).has_high_resolution_timers());
+        assert!(!with(Duration::from_millis(1)).has_high_resolution_timers());
+        assert!(!with(Duration::from_millis(4)).has_high_resolution_timers());
+    }
+
+    #[test]
+    fn the_model_is_under_the_first_name_that_is_there() {
+        let x86 =
+            "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.5GHz\n\nmodel name\t: b\n";
+        assert_eq!(cpu_model(x86).as_deref(), Some("Some CPU @ 2.5GHz"));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
+        assert_eq!(cpu_model(arm).as_deref(), Some("0xd0c"));
+        assert_eq!(cpu_model("model name\t:\n"), None);
+    }
+
+    #[test]
+    fn this_host_has_the_same_identity_twice() {
+        let here = identity();
+        assert_eq!(here.difference(&identity()), None);
+        assert!(!here.cpu_model.is_empty() && !here.kernel_release.is_empty());
     }
 }

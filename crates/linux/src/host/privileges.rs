@@ -1,4 +1,4 @@
-//! The rights of this process: resource limits and capabilities.
+//! The rights of this process: its user, resource limits and capabilities.
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
@@ -61,6 +61,11 @@ pub fn has_cap_sys_nice() -> bool {
 /// uncertain is promised.
 fn effective() -> CapabilitySet {
     rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
+}
+
+/// Returns true if the effective user, which the file system checks, is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 #[cfg(test)]

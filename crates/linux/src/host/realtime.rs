@@ -1,4 +1,5 @@
-//! The kernel's limits on real-time threads: throttling, group budgets, fair servers.
+//! The kernel's limits on real-time threads: throttling, group budgets, fair
+//! servers, and the bounds on periods.
 
 use std::fs;
 
@@ -6,9 +7,8 @@ use punctual_model::host::DeadlineLimits;
 use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
 
-use super::{read_number, read_trimmed};
 use crate::cgroup::Hierarchy;
-use crate::sched::KernelLimits;
+use crate::procfs;
 
 /// The host-wide cap on real-time classes (kernel.sched_rt_{runtime,period}_us, sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub enum Throttling {
 /// Returns the host's cap; `None` if the kernel does not report it as two numbers.
 pub fn throttling() -> Option<Throttling> {
     parse_throttling(
-        &read_trimmed("/proc/sys/kernel/sched_rt_runtime_us")?,
-        &read_trimmed("/proc/sys/kernel/sched_rt_period_us")?,
+        &procfs::trimmed("/proc/sys/kernel/sched_rt_runtime_us")?,
+        &procfs::trimmed("/proc/sys/kernel/sched_rt_period_us")?,
     )
 }
 
@@ -49,7 +49,7 @@ pub fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling>
 /// cannot be read: debugfs is not mounted, this user may not read it, or the kernel was built
 /// without CONFIG_SCHED_HRTICK.
 pub fn ends_budgets_on_time() -> Option<bool> {
-    parse_hrtick(&read_trimmed("/sys/kernel/debug/sched/features")?)
+    parse_hrtick(&procfs::trimmed("/sys/kernel/debug/sched/features")?)
 }
 
 /// Finds HRTICK_DL among the scheduler's features. Each is a word, prefixed with NO_ if it is off.
@@ -82,7 +82,7 @@ pub struct RtGroup {
 /// disabled at boot, or without effect.
 pub fn rt_group() -> Option<RtGroup> {
     let path = Hierarchy::v1("cpu")?.group_of(std::process::id().cast_signed())?;
-    let micros_in = |name| micros(&read_trimmed(path.join(name))?);
+    let micros_in = |name| micros(&procfs::trimmed(path.join(name))?);
     Some(RtGroup {
         budget: Service::from_nanos(micros_in("cpu.rt_runtime_us")?),
         period: Duration::from_nanos(micros_in("cpu.rt_period_us")?),
@@ -108,13 +108,42 @@ pub fn fair_servers() -> Vec<FairServer> {
     };
     let server = |entry: fs::DirEntry| {
         let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-        let budget = Service::from_nanos(read_number(entry.path().join("runtime"))?);
-        let period = Duration::from_nanos(read_number(entry.path().join("period"))?);
+        let budget = Service::from_nanos(procfs::number(entry.path().join("runtime"))?);
+        let period = Duration::from_nanos(procfs::number(entry.path().join("period"))?);
         Some(FairServer { cpu, reservation: Reservation::new(budget, period).ok() })
     };
     let mut servers: Vec<_> = entries.flatten().filter_map(server).collect();
     servers.sort_by_key(|server| server.cpu);
     servers
+}
+
+/// The bounds on periods (kernel.sched_deadline_period_{min,max}_us, since Linux 5.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelLimits {
+    /// The shortest period.
+    pub shortest_period: Duration,
+    /// The longest period.
+    pub longest_period: Duration,
+}
+
+impl KernelLimits {
+    /// The kernel's defaults: 100 µs and 2^22 µs.
+    pub const DEFAULT: Self = Self {
+        shortest_period: Duration::from_micros(100),
+        longest_period: Duration::from_micros(1 << 22),
+    };
+
+    /// Reads this host's limits; uses the default for one that cannot be read.
+    pub fn read() -> Self {
+        let micros = |name: &str, default| {
+            procfs::number::<u32>(format!("/proc/sys/kernel/{name}"))
+                .map_or(default, |micros| Duration::from_micros(micros.into()))
+        };
+        Self {
+            shortest_period: micros("sched_deadline_period_min_us", Self::DEFAULT.shortest_period),
+            longest_period: micros("sched_deadline_period_max_us", Self::DEFAULT.longest_period),
+        }
+    }
 }
 
 /// Returns the kernel's limits on reservations, with defaults for those it does not report. If the

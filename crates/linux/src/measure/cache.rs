@@ -2,9 +2,8 @@
 
 use punctual_model::time::Duration;
 
-use super::hand_off::Turns;
-use super::seat::{Seat, together};
-use super::{MOST_SAMPLES, MeasureError};
+use super::operations::Turns;
+use super::seat::{MOST_SAMPLES, MeasureError, Seat, together};
 use crate::clock;
 
 /// A cache line of most processors; if lines are longer, each is touched more than once.

@@ -4,8 +4,7 @@ use std::thread::scope;
 
 use punctual_model::time::{Duration, Instant};
 
-use super::MeasureError;
-use super::seat::{Seat, joined, spawn};
+use super::seat::{MeasureError, Seat, joined, spawn};
 use crate::awake::Awake;
 use crate::sched::Class;
 use crate::{clock, host};

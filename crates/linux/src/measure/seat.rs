@@ -1,15 +1,52 @@
-//! Threads that measure, their CPUs and their classes.
+//! Threads that measure, their CPUs and their classes, and the reasons they could not measure.
 
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use punctual_model::time::Duration;
+use rustix::io::Errno;
+use thiserror::Error;
 
-use super::MeasureError;
 use crate::clock;
-use crate::sched::{self, Class};
-use crate::thread;
+use crate::sched::{self, Class, SchedError};
+use crate::thread::{self, AffinityError};
+
+/// The SCHED_FIFO priority of measuring threads: above ordinary real-time work, below anything that
+/// an administrator keeps at the top.
+pub const PRIORITY: u8 = 90;
+
+/// The most samples that one call returns; they are allocated before anything is timed.
+pub(super) const MOST_SAMPLES: usize = 1 << 16;
+
+/// The reason something could not be measured.
+#[derive(Debug, Error)]
+pub enum MeasureError {
+    /// A thread may not run under the class that the measurement needs.
+    #[error(transparent)]
+    Class(#[from] SchedError),
+    /// A thread may not run on the CPU that the measurement needs.
+    #[error(transparent)]
+    Cpu(#[from] AffinityError),
+    /// One of two threads could not start, or did not start in time.
+    #[error(
+        "the thread to take turns with did not get its CPU within seconds: the host is overloaded"
+    )]
+    NoPartner,
+    /// clone(2) failed.
+    #[error("no thread could be made: {0}; raise the limit on processes (ulimit -u)")]
+    NoThread(io::Error),
+    /// fork(2) failed.
+    #[error("no process could be made: {0}; raise the limit on processes (ulimit -u)")]
+    NoProcess(io::Error),
+    /// The CPUs could not be kept from halting, so there is nothing to compare with.
+    #[error("the CPUs could not be kept from halting: {0}")]
+    Awake(io::Error),
+    /// mmap(2) failed.
+    #[error("no memory could be mapped: {0}")]
+    NoMemory(Errno),
+}
 
 /// How long one of two threads waits for the other to be seated: on a loaded host an ordinary
 /// thread may have to wait for its turn.
@@ -28,9 +65,9 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Returns the seat at SCHED_FIFO, [`super::PRIORITY`], on `cpu`.
+    /// Returns the seat at SCHED_FIFO, [`PRIORITY`], on `cpu`.
     pub fn fifo(cpu: usize) -> Self {
-        Self { cpu: Some(cpu), class: Class::Fifo { priority: super::PRIORITY } }
+        Self { cpu: Some(cpu), class: Class::Fifo { priority: PRIORITY } }
     }
 
     /// Puts the calling thread on this CPU and into this class.

@@ -5,8 +5,7 @@ use std::thread::scope;
 
 use punctual_model::time::{Duration, Instant};
 
-use super::seat::{Seat, alone, spawn};
-use super::{MOST_SAMPLES, MeasureError};
+use super::seat::{MOST_SAMPLES, MeasureError, Seat, alone, spawn};
 use crate::{clock, thread};
 
 /// The shortest time between two timers. The times spread evenly above it, so that no phase of the

@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-use super::{Others, Readable, Writable};
 use crate::mapping::Mapping;
 
 /// The size of a huge page in bytes, or a divisor of it. A huge page replaces a run of pages that
@@ -72,16 +71,6 @@ fn refer(pipe: &OwnedFd, byte: *const u8) -> Result<(), Errno> {
     }
     let error = std::io::Error::last_os_error();
     Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
-}
-
-/// Finds out by trying whether a process that has mapped our memory can have its pages replaced by
-/// a huge one although they are [held](Writable::hold). Returns `None` if that cannot be tried.
-pub fn can_be_collapsed() -> Option<bool> {
-    let page = rustix::param::page_size();
-    let (mut own, file) = Writable::create("punctual probe", page, Others::Read).ok()?;
-    let seen = Readable::of(file.try_clone().ok()?, page).ok()?;
-    own.hold(&seen).ok()?;
-    collapses(&file, 0)
 }
 
 /// Asks the kernel to replace the run of a file that begins at `from` by a huge page, as any

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-use super::MemfdError;
+use super::error::MemfdError;
 
 /// The id of watched memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

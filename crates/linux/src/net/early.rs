@@ -7,8 +7,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use punctual_model::time::Duration;
 use rustix::io::Errno;
 
-use super::bpf;
 use super::interface::Interface;
+use super::xdp;
 
 /// How often packets of a flow may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,5 +72,5 @@ pub fn attach_xdp(
     interface: &Interface,
     mode: XdpMode,
 ) -> Result<OwnedFd, Errno> {
-    bpf::attach(program, interface.index, mode.flags())
+    xdp::attach(program, interface.index, mode.flags())
 }

@@ -16,8 +16,6 @@
 //! discipline that supports them) can be set only with the evidence of a [`probe`].
 
 mod address;
-mod af_xdp;
-mod bpf;
 mod control;
 pub mod early;
 mod error;
@@ -35,6 +33,7 @@ mod send;
 mod socket;
 mod stamps;
 pub mod watch;
+mod xdp;
 
 pub use error::{OpenError, OptionError, ReceiveError, SendError};
 pub use memory::{Place, Room};

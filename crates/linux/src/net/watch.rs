@@ -8,7 +8,9 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SocketFlags};
 use thiserror::Error;
 
-use super::route::message::{self, Attributes, Messages, int};
+use super::route;
+
+use super::route::{Attributes, Messages, int};
 
 /// Longer than any message of these groups; the kernel does not limit them to a page.
 const LONGEST: usize = 32 * 1024;
@@ -85,7 +87,7 @@ impl Watch {
     pub fn open() -> Result<Self, WatchError> {
         let failed = |call| move |errno| WatchError::Failed { call, errno };
         let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
-        let fd = message::socket(SocketFlags::NONBLOCK).map_err(failed("socket(2)"))?;
+        let fd = route::socket(SocketFlags::NONBLOCK).map_err(failed("socket(2)"))?;
         rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups.cast_unsigned()))
             .map_err(failed("bind(2)"))?;
         Ok(Self { fd })

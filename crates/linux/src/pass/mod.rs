@@ -3,12 +3,8 @@
 
 mod bell;
 mod descriptors;
-mod doorbell;
-mod error;
 #[cfg(test)]
 mod tests;
 
-pub use bell::{Bell, WaitOutcome};
-pub use descriptors::{MOST, receive, refuse_files, send};
-pub use doorbell::Doorbell;
-pub use error::PassError;
+pub use bell::{Bell, Doorbell, WaitOutcome};
+pub use descriptors::{MOST, PassError, receive, refuse_files, send};

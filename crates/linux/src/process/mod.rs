@@ -3,7 +3,6 @@
 
 mod guard;
 mod introduce;
-mod join;
 mod signals;
 mod spawn;
 mod threads;
@@ -11,11 +10,12 @@ mod wait;
 
 pub use guard::Guard;
 pub use introduce::{Introduced, introduce_on_exec};
-pub use join::join_on_exec;
 /// The kernel's reason for a refusal.
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 pub use signals::{Blocked, Caught, SignalError, send, send_to};
-pub use spawn::{ReserveOnExec, SpawnError, die_with_parent, reserve_on_exec, spawn_reserved};
+pub use spawn::{
+    ReserveOnExec, SpawnError, die_with_parent, join_on_exec, reserve_on_exec, spawn_reserved,
+};
 pub use threads::{lower, lower_alone, of as threads_of, pin, process_of, raise, raise_alone};
 pub use wait::{Ended, Usage, is_stopped, poll};

@@ -1,11 +1,13 @@
-//! The steps of a child between fork and exec.
+//! The steps of a child between fork and exec: it enters its reservation or its group.
 //!
 //! Only async-signal-safe calls may be made there (fork(2)): no allocation, no lock. Everything is
 //! prepared before the fork. An errno goes back through a socket of our own, because the error of
 //! `spawn` alone would not distinguish a refused reservation from a refused program.
 #![allow(unsafe_code)]
 
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io;
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -13,10 +15,13 @@ use std::process::{Child, Command};
 use punctual_model::reservation::Reservation;
 use rustix::io::Errno;
 use rustix::process::Signal;
+use rustix::thread::CpuSet;
 use thiserror::Error;
 
-use crate::clock;
-use crate::sched::{self, Class, KernelLimits, LINGER, LINGER_PAUSE, SchedAttr, SchedError};
+use crate::cgroup::Group;
+use crate::host::KernelLimits;
+use crate::sched::{Class, LINGER, LINGER_PAUSE, SchedAttr, SchedError};
+use crate::{clock, sched};
 
 /// Makes the kernel kill the child as soon as the thread that spawns it ends, however that ends
 /// (PR_SET_PDEATHSIG with SIGKILL, prctl(2)).
@@ -112,10 +117,46 @@ pub fn spawn_reserved(
     command.spawn().map_err(|error| explainer.explain(error))
 }
 
+/// Makes the child restrict itself to `cpu`, move itself into `group`, and take SCHED_FIFO at
+/// `priority` if there is one, before it executes the program. So no instruction of the program,
+/// and nothing that it starts, is ever outside. In a frozen group the child stops there, and
+/// `spawn` waits.
+///
+/// # Errors
+/// If the group's file cannot be opened. An error in the child is returned by `spawn`.
+pub fn join_on_exec(
+    command: &mut Command,
+    group: &Group,
+    cpu: usize,
+    priority: Option<u8>,
+) -> io::Result<()> {
+    // Close-on-exec, so the program never sees it.
+    let members = File::options().write(true).open(group.path().join("cgroup.procs"))?;
+    let mut cpus = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    cpus.set(cpu);
+    let in_child = move || {
+        rustix::thread::sched_setaffinity(None, &cpus)?;
+        // "0" means the writer (cgroups(7)).
+        rustix::io::write(&members, b"0")?;
+        if let Some(priority) = priority {
+            super::raise(crate::thread::current(), priority)?;
+        }
+        Ok(())
+    };
+    // SAFETY: `in_child` makes four system calls (sched_setaffinity, write, gettid,
+    // sched_setscheduler) and allocates nothing; neither does an error made from an errno.
+    unsafe { command.pre_exec(in_child) };
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::process::Stdio;
+
+    use super::*;
 
     fn reservation() -> Reservation {
         "2ms/100ms".parse().expect("valid")

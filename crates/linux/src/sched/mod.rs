@@ -1,24 +1,22 @@
 //! Scheduling classes: ordinary, SCHED_FIFO, and reservations through SCHED_DEADLINE (sched(7)).
 
-mod error;
-mod limits;
+mod class;
 mod raw;
-mod restore;
 #[cfg(test)]
 mod tests;
 
-use punctual_model::reservation::Reservation;
+use std::marker::PhantomData;
+
 use punctual_model::time::Duration;
 use rustix::io::Errno;
 
-use crate::clock;
-use crate::thread::{self, Tid};
+use crate::host::KernelLimits;
+use crate::thread::Tid;
+use crate::{clock, thread};
 
-pub use error::SchedError;
-pub(crate) use error::of_child;
-pub use limits::{KernelLimits, LEAST_BUDGET, bandwidth_cap};
+pub(crate) use class::of_child;
+pub use class::{Class, LEAST_BUDGET, SchedError, bandwidth_cap};
 pub(crate) use raw::{SchedAttr, set_current};
-pub use restore::Restore;
 
 /// How long [`set`] retries while the kernel reports no bandwidth. The bandwidth of a thread that
 /// left SCHED_DEADLINE or was killed stays allocated until its last deadline, so for up to its
@@ -27,33 +25,6 @@ pub const LINGER: Duration = Duration::from_millis(300);
 
 /// The pause between two retries.
 pub(crate) const LINGER_PAUSE: Duration = Duration::from_micros(500);
-
-/// A scheduling class with its parameters.
-///
-/// The priority of `Fifo` is the kernel's: 99 is the most urgent. It is the one place where a
-/// larger number wins, because the number is Linux's own; `model` defines the direction for
-/// everything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// SCHED_OTHER: a fair share, weighted by the nice value, −20 (most) to 19 (least).
-    Other {
-        /// The nice value.
-        nice: i32,
-    },
-    /// SCHED_FIFO: runs until it sleeps or a higher priority wants the CPU.
-    Fifo {
-        /// 1 (lowest) to 99.
-        priority: u8,
-    },
-    /// SCHED_DEADLINE with the relative deadline equal to the period.
-    Deadline {
-        /// Budget and period.
-        reservation: Reservation,
-        /// Threads and processes that it makes start under SCHED_OTHER. Without this flag it can
-        /// make none: clone(2) fails with EAGAIN.
-        reset_on_fork: bool,
-    },
-}
 
 /// A record of how a thread is scheduled, sufficient to restore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +45,7 @@ impl Scheduling {
 
 /// Returns how `thread` is scheduled now (sched_getattr(2)). Needs no privilege.
 pub fn get(thread: Tid) -> Result<Scheduling, SchedError> {
-    raw::get(thread).map(Scheduling).map_err(|errno| error::of_get(thread, errno))
+    raw::get(thread).map(Scheduling).map_err(|errno| class::of_get(thread, errno))
 }
 
 /// Puts `thread` into `class` (sched_setattr(2)).
@@ -88,7 +59,7 @@ pub fn get(thread: Tid) -> Result<Scheduling, SchedError> {
 pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?;
     let Class::Deadline { reservation, .. } = class else {
-        let failed = |errno| error::of_set(thread, class, errno);
+        let failed = |errno| class::of_set(thread, class, errno);
         let now = raw::get(thread).map_err(failed)?;
         if thread != thread::current() && now.is_deadline() {
             return Err(SchedError::MustLeaveItself { thread });
@@ -101,7 +72,7 @@ pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
         match raw::set(thread, &attr) {
             Ok(()) => return Ok(()),
             Err(Errno::BUSY) if clock::now() < until => clock::sleep(LINGER_PAUSE),
-            Err(errno) => return Err(error::of_set(thread, class, errno)),
+            Err(errno) => return Err(class::of_set(thread, class, errno)),
         }
     }
 }
@@ -114,7 +85,7 @@ pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
 /// the priority.
 pub fn reset_on_fork() -> Result<(), SchedError> {
     let this = thread::current();
-    let now = raw::get(this).map_err(|errno| error::of_get(this, errno))?;
+    let now = raw::get(this).map_err(|errno| class::of_get(this, errno))?;
     raw::set(this, &now.with_reset()).map_err(SchedError::Failed)
 }
 
@@ -139,7 +110,7 @@ pub fn try_out(class: Class) -> Result<(), SchedError> {
 /// would refuse. The caller has to check both.
 pub fn set_without_retry(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?;
-    raw::set(thread, &attr).map_err(|errno| error::of_set(thread, class, errno))
+    raw::set(thread, &attr).map_err(|errno| class::of_set(thread, class, errno))
 }
 
 /// Does what [`set_without_retry`] does, with SCHED_RESET_ON_FORK (sched(7)): threads and processes
@@ -157,7 +128,7 @@ pub fn set_without_retry(thread: Tid, class: Class) -> Result<(), SchedError> {
 /// ```
 pub fn set_resetting(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?.with_reset();
-    let failed = |errno| error::of_set(thread, class, errno);
+    let failed = |errno| class::of_set(thread, class, errno);
     let leaves = !matches!(class, Class::Deadline { .. });
     if leaves && thread != thread::current() && raw::get(thread).map_err(failed)?.is_deadline() {
         return Err(SchedError::MustLeaveItself { thread });
@@ -169,7 +140,7 @@ pub fn set_resetting(thread: Tid, class: Class) -> Result<(), SchedError> {
 /// (getpriority(2)).
 pub fn nice_of(thread: Tid) -> Result<i32, SchedError> {
     let id = rustix::process::Pid::from_raw(thread.as_raw());
-    rustix::process::getpriority_process(id).map_err(|errno| error::of_get(thread, errno))
+    rustix::process::getpriority_process(id).map_err(|errno| class::of_get(thread, errno))
 }
 
 /// Changes the priority of a thread that is under SCHED_FIFO already. If it succeeds, it has made
@@ -179,5 +150,86 @@ pub fn nice_of(thread: Tid) -> Result<i32, SchedError> {
 /// ordinary thread, the result is an error and not an unwanted real-time thread.
 pub fn set_fifo_priority(thread: Tid, priority: u8) -> Result<(), SchedError> {
     raw::set_priority(thread, priority)
-        .map_err(|errno| error::of_set(thread, Class::Fifo { priority }, errno))
+        .map_err(|errno| class::of_set(thread, Class::Fifo { priority }, errno))
+}
+
+/// Records how the calling thread is scheduled (class, CPUs, timer slack) and restores it on drop.
+///
+/// It is not `Send`, so its thread still lives, with the same id, when it is restored.
+#[derive(Debug)]
+#[must_use = "dropping it restores at once"]
+pub struct Restore {
+    thread: Tid,
+    scheduling: SchedAttr,
+    cpus: Vec<usize>,
+    timer_slack: Duration,
+    done: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Restore {
+    /// Records the calling thread's scheduling.
+    pub fn current() -> Result<Self, SchedError> {
+        let thread = thread::current();
+        Ok(Self {
+            thread,
+            scheduling: raw::get(thread).map_err(|errno| class::of_get(thread, errno))?,
+            cpus: thread::affinity(),
+            timer_slack: thread::timer_slack(),
+            done: false,
+            not_send: PhantomData,
+        })
+    }
+
+    /// Restores now, and returns an error if that failed; dropping ignores it. Giving up a
+    /// real-time class needs no privilege, so this fails only if the thread has lost the right to
+    /// its original class or nice value.
+    pub fn restore(mut self) -> Result<(), SchedError> {
+        let outcome = self.apply();
+        self.done = true;
+        outcome
+    }
+
+    fn apply(&self) -> Result<(), SchedError> {
+        let failed = |errno| match self.scheduling.class() {
+            Some(class) => class::of_set(self.thread, class, errno),
+            None => SchedError::Failed(errno),
+        };
+        let mut now = raw::get(self.thread).map_err(failed)?;
+        if thread::affinity() != self.cpus {
+            // A thread under SCHED_DEADLINE may not change its CPUs (sched(7)): leave it first.
+            if now.is_deadline() {
+                let ordinary = SchedAttr::of(Class::Other { nice: 0 })?;
+                raw::set(self.thread, &ordinary).map_err(failed)?;
+                now = ordinary;
+            }
+            // A CPU may have gone offline since; the class matters more.
+            let _ = thread::set_affinity(&self.cpus);
+        }
+        if now != self.scheduling {
+            set_again(self.thread, &self.scheduling).map_err(failed)?;
+        }
+        // Entering and leaving a real-time class may reset it.
+        thread::set_timer_slack(self.timer_slack);
+        Ok(())
+    }
+}
+
+/// Sets a recorded class again. Since Linux 6.12 a fair thread shows its slice in `runtime`, and
+/// setting that makes it a slice of the thread's own. So this sets the default first, and the
+/// recorded slice only if it differs.
+fn set_again(thread: Tid, recorded: &SchedAttr) -> Result<(), rustix::io::Errno> {
+    if !recorded.is_fair() {
+        return raw::set(thread, recorded);
+    }
+    raw::set(thread, &recorded.with_default_slice())?;
+    if raw::get(thread)? == *recorded { Ok(()) } else { raw::set(thread, recorded) }
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = self.apply();
+        }
+    }
 }

@@ -16,29 +16,25 @@
 //! it, the kernel would kill us (SIGBUS, mmap(2)); no other user may write to it.
 #![allow(unsafe_code)]
 
-mod error;
-mod left_over;
-mod lock;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use std::{fs, io};
 
 use punctual_model::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::MapFlags;
 use rustix::process::Pid;
+use thiserror::Error;
 
 use crate::clock;
 use crate::mapping::Mapping;
-
-pub use error::ShmError;
-pub use left_over::{left_over, remove_left_over};
-use lock::{is_taken, lock, unlock};
 
 /// The directory of named shared memory (shm_overview(7)).
 const DIRECTORY: &str = "/dev/shm";
@@ -192,4 +188,146 @@ fn is_at(file: &File, path: &Path) -> bool {
         (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
         _ => false,
     }
+}
+
+/// Locks all `places`, or fails with `WouldBlock` if another file description holds one of them.
+fn lock(file: &File, places: Range<usize>) -> io::Result<()> {
+    call(file, libc::F_OFD_SETLK, &mut range(libc::F_WRLCK, places))
+}
+
+/// Unlocks `place`.
+fn unlock(file: &File, place: usize) -> io::Result<()> {
+    call(file, libc::F_OFD_SETLK, &mut range(libc::F_UNLCK, place..place + 1))
+}
+
+/// Returns true if another file description holds one of `places`.
+fn is_taken(file: &File, places: Range<usize>) -> io::Result<bool> {
+    let mut range = range(libc::F_WRLCK, places);
+    call(file, libc::F_OFD_GETLK, &mut range)?;
+    Ok(range.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+fn range(kind: libc::c_int, places: Range<usize>) -> libc::flock {
+    // SAFETY: `flock` is a structure of integers, for which all zeroes is a valid value (and
+    // `l_pid` must be 0).
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = kind as libc::c_short;
+    range.l_whence = libc::SEEK_SET as libc::c_short;
+    range.l_start = places.start as libc::off_t;
+    range.l_len = places.len() as libc::off_t;
+    range
+}
+
+/// Makes the call, which never waits: EAGAIN becomes `WouldBlock`.
+fn call(file: &File, command: libc::c_int, range: &mut libc::flock) -> io::Result<()> {
+    // SAFETY: the descriptor is open because `file` is borrowed; `range` is a `struct flock` that
+    // outlives the call, which reads it and, for F_OFD_GETLK, writes it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut *range) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the range of all places: it reaches to the end of the file and so covers any number.
+fn all_places(file: &File) -> io::Result<std::ops::Range<usize>> {
+    let size = file.metadata()?.len();
+    Ok(0..usize::try_from(size).unwrap_or(usize::MAX))
+}
+
+/// Returns this user's files of shared memory that no process uses: killed processes left them.
+/// They do no harm, and hold a few kilobytes each.
+///
+/// Empty if /dev/shm cannot be read.
+///
+/// ```
+/// for path in punctual_linux::shm() {
+///     println!("left over: {}", path.display());
+/// }
+/// ```
+pub fn left_over() -> Vec<PathBuf> {
+    let mine = format!("punctual-{}.", rustix::process::geteuid().as_raw());
+    let Ok(entries) = fs::read_dir(DIRECTORY) else { return Vec::new() };
+    let mine = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(mine.as_bytes()))
+    };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(mine)
+        .filter(|path| is_left_over(path).unwrap_or(false))
+        .collect()
+}
+
+fn is_left_over(path: &Path) -> io::Result<bool> {
+    let file = open_existing(path)?;
+    Ok(!is_taken(&file, all_places(&file)?)?)
+}
+
+/// Removes the file at `path` if no process uses it, and returns true if it did. No process can
+/// join it meanwhile: one that tries waits a moment and makes the file again.
+pub fn remove_left_over(path: &Path) -> Result<bool, ShmError> {
+    let failed = |error| unusable(path, error);
+    let file = match open_existing(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(error)),
+    };
+    match lock(&file, all_places(&file).map_err(failed)?) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+        locked => locked.map_err(failed)?,
+    }
+    if !is_at(&file, path) {
+        return Ok(false);
+    }
+    fs::remove_file(path).map_err(failed)?;
+    Ok(true)
+}
+
+/// Opens a plain file; does not follow a symbolic link.
+fn open_existing(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+/// The reason memory cannot be shared.
+#[derive(Debug, Error)]
+pub enum ShmError {
+    /// The file or the directory cannot be used.
+    #[error(
+        "{} cannot be shared between processes: {error}; a tmpfs that this user can write to must \
+         be mounted there: mount -t tmpfs -o mode=1777 tmpfs /dev/shm", .path.display()
+    )]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The system call's error.
+        error: io::Error,
+    },
+    /// The file belongs to another user, is not a plain file, or other users may write to it.
+    #[error(
+        "{} is not a file of this user alone (mode 0600): have its owner remove it",
+        .path.display()
+    )]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has another size: another version, or another program, made it.
+    #[error(
+        "{0} has {size} bytes instead of {expected}, so another version made it: end what uses it \
+         (fuser {0}), then remove it", .path.display()
+    )]
+    OtherSize {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        size: u64,
+        /// The expected size in bytes.
+        expected: u64,
+    },
+    /// Live processes have all places.
+    #[error("all {places} places in {} are taken by processes that run", .path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// The number of places.
+        places: usize,
+    },
 }

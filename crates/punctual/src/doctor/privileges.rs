@@ -1,5 +1,6 @@
 //! Checks the privileges of this user by trying them.
 
+use punctual_linux::bandwidth;
 use punctual_linux::host::{self, Privileges};
 use punctual_linux::memory;
 use punctual_linux::sched::{self, Class, SchedError};
@@ -77,7 +78,7 @@ pub(super) fn deadline() -> (Check, bool) {
 /// Checks the bandwidth that is left to SCHED_DEADLINE.
 pub(super) fn bandwidth() -> Check {
     const NAME: &str = "bandwidth left";
-    match host::bandwidth_left() {
+    match bandwidth::left() {
         Ok(left) => {
             let account = left.account_ppm.map_or(String::new(), |ppm| {
                 format!("; the kernel's account says {} given away", percent(ppm))

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use punctual_analysis::Refusal;
 use punctual_client::RequestError;
-use punctual_linux::host;
+use punctual_linux::bandwidth;
 use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
 use punctual_model::reservation::Reservation;
@@ -163,7 +163,7 @@ fn is_about_program(error: &io::Error) -> bool {
 
 /// Says which reservation the kernel would accept now.
 fn counter_offer(asked: Reservation) -> String {
-    let left = host::bandwidth_left().map_or_else(
+    let left = bandwidth::left().map_or_else(
         |_| "what is left cannot be measured".to_owned(),
         |left| {
             let percent = left.left_ppm as f64 / 10_000.0;

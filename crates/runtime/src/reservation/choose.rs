@@ -4,8 +4,9 @@
 
 use punctual_analysis::supply::{Limits, TooCoarse};
 use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::host::KernelLimits;
 use punctual_linux::process;
-use punctual_linux::sched::{self, Class, KernelLimits};
+use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 pub use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;

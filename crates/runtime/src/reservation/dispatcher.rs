@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_analysis::supply::MOST_OWNERS;
 use punctual_linux::clock;
-use punctual_linux::event_count::EventCount;
+use punctual_linux::park::EventCount;
 use punctual_linux::process::Guard;
 use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::table_dispatcher::{Holder, Pending, TableDispatcher};

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use punctual_linux::host;
-use punctual_linux::sched::{self, Class, KernelLimits, LEAST_BUDGET, SchedError};
+use punctual_linux::bandwidth;
+use punctual_linux::host::KernelLimits;
+use punctual_linux::sched::{self, Class, LEAST_BUDGET, SchedError};
 use punctual_model::{Duration, Reservation, Service};
 
 /// The grain of offers, in nanoseconds: whole microseconds.
@@ -23,7 +24,7 @@ pub struct KernelOffer {
 
 impl KernelOffer {
     /// Finds the offer for a thread that was refused `asked`: from the reservation that a scratch
-    /// thread gets ([`host::largest_budget`]), from the kernel's limits on budgets and periods, and
+    /// thread gets ([`bandwidth::largest_budget`]), from the kernel's limits on budgets and periods, and
     /// by a scratch thread that tries each offer. Takes some milliseconds, in which other threads
     /// may be refused for a moment; [`sched::set`] retries for longer than that.
     ///
@@ -42,7 +43,7 @@ impl KernelOffer {
     fn beside(asked: Reservation, held: Option<Reservation>) -> Self {
         let limits = KernelLimits::read();
         let longest = limits.longest_period;
-        let free = host::largest_budget(longest).unwrap_or(Service::ZERO);
+        let free = bandwidth::largest_budget(longest).unwrap_or(Service::ZERO);
         let share = Share { free, of: longest, held };
         let is_taken = |offer: &Reservation| {
             limits.check(*offer).is_ok() && share.beyond(*offer).is_none_or(would_take)

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use punctual_analysis::supply::{Handover, Limits, TimeConstraint};
 use punctual_analysis::{Joining, Refusal, Request, Steps, System};
 use punctual_linux::clock;
-use punctual_linux::event_count::EventCount;
+use punctual_linux::park::EventCount;
 use punctual_linux::process::Guard;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;

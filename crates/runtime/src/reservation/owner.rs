@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use punctual_linux::cgroup::Meter;
 use punctual_linux::cgroup::freezer::Freezer;
-use punctual_linux::event_count::EventCount;
+use punctual_linux::park::EventCount;
 use punctual_linux::process::{self, Errno};
 use punctual_linux::thread::Tid;
 use punctual_model::Service;

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use punctual_linux::event_count::EventCount;
+use punctual_linux::park::EventCount;
 use punctual_linux::timer::{TimerError, WaitError};
 use punctual_model::{Backlog, Instant, Service};
 

@@ -9,9 +9,9 @@ use punctual_channel::rings::Takes;
 use punctual_channel::server::sender::thread::SPIN;
 use punctual_channel::transport::{NullDevice, Packet, Piece, Transport as _};
 use punctual_linux::clock::{self, thread_cpu_time};
-use punctual_linux::event_count::EventCount;
 use punctual_linux::memfd::Readable;
 use punctual_linux::net::Place;
+use punctual_linux::park::EventCount;
 use punctual_model::{Duration, Instant, Service};
 use rtrb::{Consumer, Producer, RingBuffer};
 

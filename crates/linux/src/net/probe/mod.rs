@@ -6,120 +6,15 @@
 //! namespace of its own, or end with a descriptor.
 
 mod datagrams;
-mod departures;
-mod shaping;
-mod xdp;
-
-use std::fmt;
-use std::num::NonZeroU16;
-
-use punctual_model::time::Duration;
+mod disciplines;
+mod finding;
 
 use super::namespace::Namespace;
-use super::{Inbox, Outgoing, Place, Readiness, Setup, UdpSocket};
-use crate::clock;
-pub use departures::{DepartureTimes, Pacing, departure_times, pacing};
-pub use xdp::xdp_on;
+use finding::attempt;
 
-/// The longest that a probe waits for a result that should come at once.
-const PATIENCE: Duration = Duration::from_millis(150);
-
-/// A probed feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Feature {
-    /// UDP_SEGMENT: many datagrams with one walk through the stack.
-    Trains,
-    /// UDP_GRO: many datagrams received as one.
-    ReceivedTrains,
-    /// SO_TIMESTAMPING of received datagrams.
-    ReceiveStamps,
-    /// SO_TIMESTAMPING of sent datagrams.
-    SentStamps,
-    /// SO_RXQ_OVFL and SO_MEMINFO: the number of dropped datagrams.
-    Drops,
-    /// SO_ATTACH_FILTER: discards before the socket.
-    Filter,
-    /// The discipline tbf.
-    Tbf,
-    /// The discipline htb.
-    Htb,
-    /// SO_TXTIME with the discipline fq.
-    DepartureTimes,
-    /// SO_MAX_PACING_RATE of UDP with the discipline fq.
-    Pacing,
-    /// The discipline etf.
-    Etf,
-    /// XDP in the kernel's generic code.
-    XdpGeneric,
-    /// XDP in the interface's driver.
-    XdpNative,
-    /// AF_XDP with a copy of each frame.
-    AfXdpCopy,
-    /// AF_XDP without copies.
-    AfXdpZeroCopy,
-}
-
-impl Feature {
-    /// Returns its name in the kernel's documentation.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Trains => "UDP_SEGMENT",
-            Self::ReceivedTrains => "UDP_GRO",
-            Self::ReceiveStamps => "receive stamps",
-            Self::SentStamps => "send stamps",
-            Self::Drops => "drop counts",
-            Self::Filter => "socket filter",
-            Self::Tbf => "tbf",
-            Self::Htb => "htb",
-            Self::DepartureTimes => "SO_TXTIME with fq",
-            Self::Pacing => "pacing with fq",
-            Self::Etf => "etf",
-            Self::XdpGeneric => "XDP, generic",
-            Self::XdpNative => "XDP, native",
-            Self::AfXdpCopy => "AF_XDP, copying",
-            Self::AfXdpZeroCopy => "AF_XDP, zero-copy",
-        }
-    }
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The outcome of a probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// The feature works; with the observation.
-    Works(String),
-    /// The kernel accepted it without effect; with the observation.
-    Ignored(String),
-    /// The kernel does not have it, or refused it; with the reason.
-    Missing(String),
-    /// It was not tried; with the reason.
-    Untried(String),
-}
-
-/// One feature, and the outcome of its probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The feature.
-    pub feature: Feature,
-    /// The outcome.
-    pub seen: Seen,
-}
-
-impl Finding {
-    fn new(feature: Feature, seen: Seen) -> Self {
-        Self { feature, seen }
-    }
-
-    /// Returns true if the feature was seen to work.
-    pub fn works(&self) -> bool {
-        matches!(self.seen, Seen::Works(_))
-    }
-}
+pub use datagrams::xdp_on;
+pub use disciplines::{DepartureTimes, Pacing, departure_times, pacing};
+pub use finding::{Feature, Finding, Seen};
 
 /// Probes everything that leaves the host's interfaces alone. Probes without privilege use the
 /// loopback of this namespace, the others that of a namespace of their own. Takes less than a
@@ -152,12 +47,12 @@ pub fn sockets() -> Vec<Finding> {
 pub fn disciplines() -> Vec<Finding> {
     type Probe = fn() -> Seen;
     let probes: [(Feature, Probe); 6] = [
-        (Feature::Tbf, || attempt(shaping::tbf)),
-        (Feature::Htb, || attempt(shaping::htb)),
-        (Feature::DepartureTimes, || attempt(departures::with_fq)),
-        (Feature::Pacing, || attempt(departures::paced_with_fq)),
-        (Feature::Etf, || attempt(departures::with_etf)),
-        (Feature::XdpGeneric, || attempt(xdp::generic_drops)),
+        (Feature::Tbf, || attempt(disciplines::tbf)),
+        (Feature::Htb, || attempt(disciplines::htb)),
+        (Feature::DepartureTimes, || attempt(disciplines::with_fq)),
+        (Feature::Pacing, || attempt(disciplines::paced_with_fq)),
+        (Feature::Etf, || attempt(disciplines::with_etf)),
+        (Feature::XdpGeneric, || attempt(datagrams::generic_drops)),
     ];
     let run = |network: &Namespace| {
         network.run(|| {
@@ -171,53 +66,5 @@ pub fn disciplines() -> Vec<Finding> {
             let seen = Seen::Untried(why.to_string());
             probes.map(|(feature, _)| Finding::new(feature, seen.clone())).to_vec()
         }
-    }
-}
-
-/// The outcome of a probe, or the error of a refused call, which says what is missing.
-type Attempt = Result<Seen, Box<dyn std::error::Error>>;
-
-fn attempt(probe: impl FnOnce() -> Attempt) -> Seen {
-    probe().unwrap_or_else(|refused| Seen::Missing(refused.to_string()))
-}
-
-/// Two sockets on the loopback.
-struct Loop {
-    sender: UdpSocket,
-    receiver: UdpSocket,
-    inbox: Inbox,
-}
-
-impl Loop {
-    fn open() -> Result<Self, Box<dyn std::error::Error>> {
-        let receiver = UdpSocket::open(&Setup::at(([127, 0, 0, 1], 0).into()))?;
-        let sender = UdpSocket::open(&Setup::to(receiver.local_address()?).on("lo"))
-            // Binding to an interface takes CAP_NET_RAW on old kernels; the address leads to the
-            // loopback anyway.
-            .or_else(|_| UdpSocket::open(&Setup::to(receiver.local_address()?)))?;
-        Ok(Self { sender, receiver, inbox: Inbox::new(64, 65_536) })
-    }
-
-    fn send(&self, payload: &[u8]) -> Result<(), super::SendError> {
-        self.sender.send(&Outgoing::new(&[Place::of(payload)]))
-    }
-
-    fn send_train(&self, payload: &[u8], segment: NonZeroU16) -> Result<(), super::SendError> {
-        self.sender.send(&Outgoing::new(&[Place::of(payload)]).in_segments(segment))
-    }
-
-    /// Waits for `count` datagrams, but not for longer than `patience`; returns their payloads.
-    fn receive(
-        &mut self,
-        count: usize,
-        patience: Duration,
-    ) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
-        let until = clock::now().saturating_add(patience);
-        let mut got = Vec::new();
-        while got.len() < count && self.receiver.wait(Readiness::Readable, until)? {
-            self.receiver.receive(&mut self.inbox)?;
-            got.extend(self.inbox.datagrams().map(|datagram| datagram.bytes.to_vec()));
-        }
-        Ok(got)
     }
 }

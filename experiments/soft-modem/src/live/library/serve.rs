@@ -6,10 +6,10 @@ use punctual_modem::PERIOD;
 use punctual_modem::card::CardStats;
 use punctual_modem::demo::live::Competitors;
 
-use super::super::{Error, threads};
 use super::super::context::Place;
 use super::super::record::Service;
 use super::super::wakeups::{self, Wakeups};
+use super::super::{Error, threads};
 use super::modems::{COUNT, MODEMS};
 use super::sizing::Sizing;
 use crate::call::{Call, End, Transferred};

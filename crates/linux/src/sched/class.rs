@@ -1,4 +1,5 @@
-//! The meanings of the kernel's errors, and what would help.
+//! A scheduling class, the kernel's limits on it, and the meanings of the kernel's errors with what
+//! would help.
 
 use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
@@ -6,9 +7,40 @@ use rustix::io::Errno;
 use rustix::process::Resource;
 use thiserror::Error;
 
-use super::{Class, KernelLimits, LEAST_BUDGET, bandwidth_cap};
-use crate::host;
-use crate::thread::{self, Tid};
+use crate::host::{self, KernelLimits, Throttling};
+use crate::thread;
+use crate::thread::Tid;
+
+/// The smallest budget of SCHED_DEADLINE: 2^10 ns, the granularity of the kernel's bandwidth
+/// arithmetic (sched_setattr(2), EINVAL).
+pub const LEAST_BUDGET: Service = Service::from_nanos(1024);
+
+/// A scheduling class with its parameters.
+///
+/// The priority of `Fifo` is the kernel's: 99 is the most urgent. It is the one place where a
+/// larger number wins, because the number is Linux's own; `model` defines the direction for
+/// everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// SCHED_OTHER: a fair share, weighted by the nice value, −20 (most) to 19 (least).
+    Other {
+        /// The nice value.
+        nice: i32,
+    },
+    /// SCHED_FIFO: runs until it sleeps or a higher priority wants the CPU.
+    Fifo {
+        /// 1 (lowest) to 99.
+        priority: u8,
+    },
+    /// SCHED_DEADLINE with the relative deadline equal to the period.
+    Deadline {
+        /// Budget and period.
+        reservation: Reservation,
+        /// Threads and processes that it makes start under SCHED_OTHER. Without this flag it can
+        /// make none: clone(2) fails with EAGAIN.
+        reset_on_fork: bool,
+    },
+}
 
 /// The reason a thread cannot be scheduled as requested, as a sentence that says what would help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -251,5 +283,52 @@ pub(super) fn of_get(thread: Tid, errno: Errno) -> SchedError {
         SchedError::NoSuchThread { thread }
     } else {
         SchedError::Failed(errno)
+    }
+}
+
+impl KernelLimits {
+    /// Checks `reservation` against these limits and the smallest budget.
+    pub fn check(&self, reservation: Reservation) -> Result<(), SchedError> {
+        let (budget, period) = (reservation.budget(), reservation.period());
+        if budget < LEAST_BUDGET {
+            Err(SchedError::BudgetTooShort { budget })
+        } else if period < self.shortest_period {
+            Err(SchedError::PeriodTooShort { period, shortest: self.shortest_period })
+        } else if period > self.longest_period {
+            Err(SchedError::PeriodTooLong { period, longest: self.longest_period })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Returns the part of each CPU that real-time classes may have together, in parts per million
+/// (kernel.sched_rt_runtime_us of sched_rt_period_us, sched(7)), or `None` if it is unlimited or
+/// unreadable.
+///
+/// The kernel admits less to SCHED_DEADLINE if a fair server keeps 5 % for ordinary work.
+pub fn bandwidth_cap() -> Option<u32> {
+    let Throttling::Capped { budget, period } = host::throttling()? else { return None };
+    u32::try_from(budget.as_nanos().checked_mul(1_000_000)?.checked_div(period.as_nanos())?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_of_the_kernel_is_named() {
+        let check = |text: &str| KernelLimits::DEFAULT.check(text.parse().expect("well-formed"));
+        assert_eq!(check("2ms/8ms"), Ok(()));
+        assert_eq!(check("1024ns/100us"), Ok(()));
+        assert_eq!(check("4.194304s/4.194304s"), Ok(()));
+        for (text, limit) in [
+            ("1023ns/1ms", "1.024us"),
+            ("10us/99us", "sched_deadline_period_min_us"),
+            ("1ms/5s", "sched_deadline_period_max_us"),
+        ] {
+            let refused = check(text).expect_err(text).to_string();
+            assert!(refused.contains(limit), "{refused}");
+        }
     }
 }

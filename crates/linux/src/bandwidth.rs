@@ -14,9 +14,9 @@ use std::thread::{Builder, JoinHandle};
 use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
 
-use super::{cpus_online, read_trimmed};
+use crate::host::cpus_online;
 use crate::sched::{self, Class, LEAST_BUDGET, SchedError};
-use crate::{clock, thread};
+use crate::{clock, procfs, thread};
 
 /// One CPU in the kernel's units: bandwidth is a fraction of 2^20 (`to_ratio()` in
 /// kernel/sched/core.c, rounded down).
@@ -41,7 +41,7 @@ pub struct Bandwidth {
 
 /// Measures the bandwidth left. Fails as [`sched::set`] would if the caller may not use
 /// SCHED_DEADLINE.
-pub fn bandwidth_left() -> Result<Bandwidth, SchedError> {
+pub fn left() -> Result<Bandwidth, SchedError> {
     // Read before the scratch threads change it.
     let account_ppm = account();
     // One thread can hold at most one CPU, so as many threads as CPUs take everything.
@@ -145,7 +145,7 @@ fn take_most() -> Result<u64, SchedError> {
 
 /// Reads the account of the first CPU's root domain from debugfs (or /proc before Linux 5.13).
 fn account() -> Option<u64> {
-    let text = read_trimmed("/sys/kernel/debug/sched/debug")
+    let text = procfs::trimmed("/sys/kernel/debug/sched/debug")
         .or_else(|| fs::read_to_string("/proc/sched_debug").ok())?;
     parse_account(&text)
 }

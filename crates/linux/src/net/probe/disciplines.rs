@@ -1,21 +1,21 @@
-//! Departure times and pacing: every socket accepts them, and few queueing disciplines honour them.
-//! The options can be set only with the evidence of a successful probe.
+//! Probes of queueing disciplines, on the loopback of a namespace of their own, and of departure
+//! times and pacing: every socket accepts those, and few disciplines honour them. The options can
+//! be set only with the evidence of a successful probe.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use punctual_model::time::{Duration, Instant};
-use rustix::net::TxTimeFlags;
-use rustix::net::sockopt;
+use rustix::net::{TxTimeFlags, sockopt};
 use rustix::time::ClockId;
 
-use super::shaping::Set;
-use super::{Attempt, Loop, PATIENCE, Seen};
+use super::finding::{Attempt, Loop, PATIENCE, Seen};
 use crate::clock;
 use crate::net::error::{OptionError, of_option};
-use crate::net::route::Discipline;
+use crate::net::interface::Interface;
+use crate::net::route::{Discipline, DisciplineError};
 use crate::net::{
-    Notice, Outgoing, Place, Readiness, SendError, Setup, Stamps, UdpSocket, WallOffset, raw,
+    Notice, Outgoing, Place, Readiness, SendError, Setup, Stamps, UdpSocket, WallOffset, raw, route,
 };
 
 /// How far ahead a departure is requested.
@@ -32,6 +32,16 @@ const PACED: usize = 10;
 const PACED_PAYLOAD: usize = 458;
 /// Nine gaps of 10 ms, less a third for the burst that fq allows at the start.
 const PACED_LEAST: Duration = Duration::from_millis(60);
+
+/// The rate in bytes a second: a datagram of 1,000 bytes with headers takes a millisecond.
+const RATE: u64 = 1_000_000;
+const BURST: u32 = 2_000;
+const DATAGRAMS: usize = 30;
+/// 1,000 bytes less the headers of UDP, IP and Ethernet.
+const PAYLOAD: usize = 958;
+/// The least time that shaping to [`RATE`] takes: the burst, one more datagram, and a tenth for
+/// rounding may go early.
+const LEAST: Duration = Duration::from_millis(24);
 
 /// Evidence that an interface honours departure times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,4 +232,46 @@ fn stamps<'a>(
         }
     }
     Ok(sent)
+}
+
+pub(super) fn tbf() -> Attempt {
+    shapes(Discipline::Tbf { rate: RATE, burst_bytes: BURST, limit_bytes: 1 << 20 })
+}
+
+pub(super) fn htb() -> Attempt {
+    shapes(Discipline::Htb { rate: RATE, burst_bytes: BURST })
+}
+
+/// Sends more than the burst, and measures how long it takes to arrive.
+fn shapes(discipline: Discipline) -> Attempt {
+    let _set = Set::on_loopback(discipline)?;
+    let mut wire = Loop::open()?;
+    let start = clock::now();
+    for _ in 0..DATAGRAMS {
+        wire.send(&[0; PAYLOAD])?;
+    }
+    let got = wire.receive(DATAGRAMS, Duration::from_millis(250))?.len();
+    let took = clock::now().saturating_since(start);
+    let seen = format!("{got} of {DATAGRAMS} kB in {} ms at 1 MB/s", took.as_nanos() / 1_000_000);
+    Ok(if got == DATAGRAMS && took >= LEAST { Seen::Works(seen) } else { Seen::Ignored(seen) })
+}
+
+/// A discipline of the loopback, until it is dropped.
+struct Set {
+    index: u32,
+}
+
+impl Set {
+    fn on_loopback(discipline: Discipline) -> Result<Self, DisciplineError> {
+        let index = Interface::named("lo").map_or(1, |lo| lo.index);
+        route::set_discipline(index, discipline)?;
+        Ok(Self { index })
+    }
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        // The namespace is about to end, so an error does not matter.
+        let _ = route::remove_discipline(self.index);
+    }
 }
