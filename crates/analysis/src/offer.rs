@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use punctual_model::units::write_nanos;
+use punctual_model::time::write_nanos;
 use punctual_model::{Contract, Reservation, Service};
 
 use crate::entry::{Entry, EntryKind};

@@ -14,8 +14,6 @@ use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 
-use crate::units;
-
 /// A point on a monotonic time line, in nanoseconds since an origin that the driver chooses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
@@ -27,9 +25,6 @@ pub struct Duration(u64);
 /// An amount of processor time in nanoseconds of one CPU at full speed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Service(u64);
-
-units::declared!(Duration, Time, |text| units::parse_nanos(text).map(Self::from_nanos));
-units::declared!(Service, Time, |text| units::parse_nanos(text).map(Self::from_nanos));
 
 impl Instant {
     /// The origin of the time line.
@@ -221,7 +216,7 @@ macro_rules! length {
         /// grammar of contracts, so it parses back to the same length.
         impl fmt::Display for $t {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                units::write_nanos(f, self.0)
+                write_nanos(f, self.0)
             }
         }
 
@@ -252,7 +247,7 @@ impl Service {
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        units::write_nanos(f, self.0)
+        write_nanos(f, self.0)
     }
 }
 
@@ -260,6 +255,25 @@ impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Instant({self})")
     }
+}
+
+/// Writes nanoseconds exactly, in the largest unit whose value is at least one.
+pub fn write_nanos(f: &mut fmt::Formatter<'_>, ns: u64) -> fmt::Result {
+    let (unit, scale, digits) = match ns {
+        1_000_000_000.. => ("s", 1_000_000_000, 9),
+        1_000_000.. => ("ms", 1_000_000, 6),
+        1_000.. => ("us", 1_000, 3),
+        _ => ("ns", 1, 0),
+    };
+    let (whole, mut fraction, mut width) = (ns / scale, ns % scale, digits);
+    if fraction == 0 {
+        return f.pad(&alloc::format!("{whole}{unit}"));
+    }
+    while fraction % 10 == 0 {
+        fraction /= 10;
+        width -= 1;
+    }
+    f.pad(&alloc::format!("{whole}.{fraction:0width$}{unit}"))
 }
 
 #[cfg(test)]
@@ -285,7 +299,7 @@ mod tests {
             (1_000_000_001, "1.000000001s"),
         ] {
             assert_eq!(Duration::from_nanos(ns).to_string(), text);
-            assert_eq!(units::parse_nanos(text), Ok(ns));
+            assert_eq!(crate::units::parse_nanos(text), Ok(ns));
         }
     }
 

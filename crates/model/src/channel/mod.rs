@@ -9,7 +9,6 @@
 //! A stream is *conforming* while it keeps to its contract. An early message is held until its
 //! logical arrival, so the bounds of the analysis count from there.
 
-mod atm;
 mod costs;
 mod policing;
 mod rate;
@@ -18,14 +17,13 @@ mod route;
 mod sender;
 mod traffic;
 
-pub use atm::{AtmContract, ServiceClass, TrafficSpec};
 pub use costs::{CostError, Link, Packetisation, SendCosts};
 pub use policing::{Policing, Sensitivity};
 pub use rate::{BitRate, RateError};
 pub use receiving::ReadLimit;
 pub use route::{Direction, Framing, Host, HostPort, HostPortError, Route, TooEarly};
 pub use sender::{BestEffort, LinkScheduling, Sender, SenderSpec};
-pub use traffic::{LinearBounded, Traffic, TrafficError};
+pub use traffic::{AtmContract, LinearBounded, ServiceClass, Traffic, TrafficError, TrafficSpec};
 
 use alloc::string::String;
 

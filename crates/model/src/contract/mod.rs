@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use crate::channel::{
     AtmContract, Channel, Framing, LinearBounded, ReadLimit, Route, SenderSpec, Traffic,
 };
-use crate::{Command, Duration, FileError, Reservation, Stream, Task, Upcall};
+use crate::{Command, Duration, Reservation, Stream, Task, Upcall};
 
 /// The most entries, of all kinds together, that one contract may declare.
 pub const MAX_ENTRIES: usize = 16_384;
@@ -173,11 +173,6 @@ impl Contract {
     /// Returns the bytes of a packet: those of the sender, if there is one.
     pub fn packet_bytes(&self) -> u32 {
         self.sender.map_or(ReadLimit::USUAL_PACKET, |spec| spec.packetisation.packet_bytes())
-    }
-
-    /// Parses and validates the bytes of a contract. `file` only appears in messages.
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
-        validate::parse(file, bytes)
     }
 }
 

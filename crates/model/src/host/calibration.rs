@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::{
     ArrivalCost, DeadlineLimits, HostProfile, MessageCost, Operation, Percentile, ReceiveCharge,
-    SendCharge, Spread,
+    Sampled, SendCharge, Spread, Under,
 };
 use crate::time::{Duration, Service};
 
@@ -80,30 +80,6 @@ pub struct SwitchCharge {
     pub percentile: Percentile,
 }
 
-/// The scheduling class under which a measurement was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Under {
-    /// SCHED_OTHER.
-    Other,
-    /// SCHED_FIFO.
-    Fifo,
-    /// SCHED_DEADLINE.
-    Deadline,
-}
-
-/// The samples of one time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampled {
-    /// The scheduling class.
-    pub under: Under,
-    /// The distribution of the samples.
-    pub spread: Spread,
-    /// Samples that were discarded because the hypervisor took processor time during them.
-    pub discarded: u32,
-    /// The processor time that the hypervisor took, on all CPUs together.
-    pub stolen: Duration,
-}
-
 /// The time of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
@@ -122,21 +98,6 @@ pub struct CacheRefill {
     pub sampled: Sampled,
 }
 
-/// The charge for the steps of sending or receiving at admission.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepCharge<C> {
-    /// The cost of each step (real-time channels, Table 1).
-    pub costs: C,
-    /// The path of the measured packets, in words: a kind of link, or an address. `None`: not
-    /// stated.
-    pub path: Option<String>,
-    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
-    /// stated.
-    pub largest_packet: Option<u32>,
-    /// The percentile of all steps. `None`: not stated.
-    pub percentile: Option<Percentile>,
-}
-
 /// A measurement that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
@@ -150,21 +111,6 @@ impl SwitchCharge {
     /// Returns the cost of each switch: [`HostProfile::context_switch`].
     pub fn context_switch(&self) -> Service {
         self.switch.saturating_add(self.cache_refill)
-    }
-}
-
-impl Under {
-    /// All classes with their names in files and reports.
-    pub const NAMES: [(&'static str, Self); 3] =
-        [("other", Self::Other), ("fifo", Self::Fifo), ("deadline", Self::Deadline)];
-
-    /// Returns the name in files and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Other => "other",
-            Self::Fifo => "fifo",
-            Self::Deadline => "deadline",
-        }
     }
 }
 
@@ -293,7 +239,8 @@ impl Calibration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::Under;
+    use super::{Sampled, *};
 
     /// Makes a calibration with these 99th percentiles, in microseconds.
     fn measured(p99s: &[(Operation, Under, u64)]) -> Calibration {

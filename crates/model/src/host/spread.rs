@@ -1,5 +1,6 @@
 //! The distribution of a measured time.
 
+use alloc::string::String;
 use core::fmt;
 
 use thiserror::Error;
@@ -130,6 +131,60 @@ impl Spread {
     /// Returns the largest sample.
     pub fn max(&self) -> Duration {
         self.max
+    }
+}
+
+/// The scheduling class under which a measurement was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_DEADLINE.
+    Deadline,
+}
+
+/// The samples of one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// The scheduling class.
+    pub under: Under,
+    /// The distribution of the samples.
+    pub spread: Spread,
+    /// Samples that were discarded because the hypervisor took processor time during them.
+    pub discarded: u32,
+    /// The processor time that the hypervisor took, on all CPUs together.
+    pub stolen: Duration,
+}
+
+/// The charge for the steps of sending or receiving at admission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepCharge<C> {
+    /// The cost of each step (real-time channels, Table 1).
+    pub costs: C,
+    /// The path of the measured packets, in words: a kind of link, or an address. `None`: not
+    /// stated.
+    pub path: Option<String>,
+    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
+    /// stated.
+    pub largest_packet: Option<u32>,
+    /// The percentile of all steps. `None`: not stated.
+    pub percentile: Option<Percentile>,
+}
+
+impl Under {
+    /// All classes with their names in files and reports.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("other", Self::Other), ("fifo", Self::Fifo), ("deadline", Self::Deadline)];
+
+    /// Returns the name in files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Fifo => "fifo",
+            Self::Deadline => "deadline",
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! a file. Everything that a contract cannot express comes back as [`Note`]s; nothing is dropped
 //! silently. `docs/rt-app.md` explains each key.
 //!
-//! A file is read into a tree (`reader`, `tree`), the tree into threads with phases and events
+//! A file is read into a tree (`reader`), the tree into threads with phases and events
 //! (`threads`, `scheduling`, `workload`), each thread into the rate of its jobs (`sequence`,
 //! `rate`), and all together into a contract (`entries`). All times in the file are microseconds.
 
@@ -16,27 +16,16 @@ mod reader;
 mod scheduling;
 mod sequence;
 mod threads;
-mod tree;
 mod workload;
 
 use alloc::borrow::ToOwned;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::{Contract, FileError};
 use problem::{Problem, placed};
 
-/// A part of the file that is not in the contract, and the consequence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// The note, as a sentence.
-    pub what: String,
-}
+pub use problem::Note;
 
 /// A workload, as far as a contract can express it.
 #[derive(Clone, Debug, PartialEq, Eq)]

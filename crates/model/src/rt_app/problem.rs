@@ -3,7 +3,16 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Note;
+/// A part of the file that is not in the contract, and the consequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The note, as a sentence.
+    pub what: String,
+}
 
 /// A sentence and the byte offset of its subject.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::problem::{Checked, Problem, printable, problem};
+use super::reader::{Member, find};
 use super::threads::{int, nanos, object, text};
-use super::tree::{Member, find};
 use crate::{Duration, Reservation, Service};
 
 /// The kernel's scheduling class of a thread, as far as a contract can express it.

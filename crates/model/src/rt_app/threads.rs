@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::problem::{Checked, Problem, printable, problem};
-use super::tree::{Member, Node, Value, find};
+use super::reader::{Member, Node, Value, find};
 use crate::units::MAX_NANOS;
 
 /// A sequence of events, done `times` in a row before the next phase.

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use super::entries::{self, Entry};
 use super::problem::{Checked, Problem, printable, problem};
 use super::rate::{self, Jobs};
+use super::reader::{Member, Node, Value, find};
 use super::scheduling::{self, Class, Named, left_out};
 use super::threads::{self, int, is_event, list, nanos, object};
-use super::tree::{Member, Node, Value, find};
 use crate::Contract;
 use crate::contract::MAX_CPUS;
 

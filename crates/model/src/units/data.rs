@@ -1,6 +1,8 @@
 //! Amounts of data and data rates.
 
-use super::decimal::{self, Decimal};
+use super::quantity;
+
+use super::quantity::Decimal;
 use super::{Fault, Quantity, UnitError};
 
 /// The most bytes that a contract may name, 1024 TiB. Sums over the most entries of a contract fit
@@ -25,7 +27,7 @@ const SIZES: [(&str, u64); 7] = [
 /// `"4KB"` is refused, because it may mean 4000 or 4096, and so are other spellings of these
 /// letters.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    let parsed = decimal::split(text)
+    let parsed = quantity::split(text)
         .and_then(|(number, unit)| Decimal::parse(number)?.times(bytes_of(unit)?, MAX_BYTES));
     Quantity::Size.named(parsed)
 }
@@ -34,7 +36,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
 /// either case (a rate in thousandths of a bit makes no sense); bytes a second are as in
 /// [`parse_bytes`]. `"4Mb/s"` is refused: it may mean bits or bytes.
 pub fn parse_bits_per_second(text: &str) -> Result<u64, UnitError> {
-    let parsed = decimal::split(text)
+    let parsed = quantity::split(text)
         .and_then(|(number, unit)| Decimal::parse(number)?.times(bits_of(unit)?, MAX_BITS));
     Quantity::Rate.named(parsed)
 }

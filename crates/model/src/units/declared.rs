@@ -13,9 +13,10 @@ use core::str::FromStr;
 use serde::de::{self, Visitor};
 
 use super::{
-    Fault, Quantity, UnitError, parse_bytes, parse_period, parse_picos_per_byte, parse_ppm,
-    parse_share,
+    Fault, Quantity, UnitError, parse_bytes, parse_nanos, parse_period, parse_picos_per_byte,
+    parse_ppm, parse_share,
 };
+use crate::Service;
 use crate::text_file::printable;
 use crate::time::Duration;
 
@@ -126,6 +127,10 @@ declared!(MessageBytes, Size, |text| {
 declared!(Frequency, Frequency, |text| parse_period(text).map(Duration::from_nanos).map(Self));
 declared!(Part, Part, |text| parse_ppm(text).map(Self));
 declared!(Share, Share, |text| parse_share(text).map(Self));
+
+declared!(Duration, Time, |text| parse_nanos(text).map(Self::from_nanos));
+declared!(Service, Time, |text| parse_nanos(text).map(Self::from_nanos));
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! Tests of commands.
 
 use super::*;
-use crate::Enforcement;
 use crate::command::Backend;
+use crate::{Enforcement, FileError};
 
 const PLAYER: &str = "[[reservation]]\nname = \"r\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
 

@@ -2,13 +2,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::*;
-use crate::{Duration, Service};
+use crate::{Duration, FileError, Service};
 
 mod commands;
 mod overrun;
 mod routes;
 mod sending;
-mod sending_errors;
 
 const SENDING: &str = "[sending]\nbandwidth = \"160mbit/s\"\npacket = \"4KiB\"\n";
 

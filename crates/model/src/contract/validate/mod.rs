@@ -1,13 +1,10 @@
 //! Turns the raw contract into a valid one: `fields` reads single values; `work` makes tasks,
-//! upcalls and reservations, `sender` the sending host, `channels` and `streams` the traffic,
-//! `routes` the addresses, `commands` the programs to start.
+//! upcalls, reservations and the programs to start, `sender` the sending host and the streams,
+//! `channels` the traffic and its addresses.
 
 mod channels;
-mod commands;
 mod fields;
-mod routes;
 mod sender;
-mod streams;
 mod work;
 
 use alloc::collections::BTreeSet;
@@ -22,8 +19,11 @@ use crate::text_file::{self, Checked, choice, problem};
 use crate::{FileError, Task, Upcall};
 use channels::Channels;
 
-pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Contract, FileError> {
-    text_file::parse(file, "contract", bytes, validate)
+impl Contract {
+    /// Parses and validates the bytes of a contract. `file` only appears in messages.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
+        text_file::parse(file, "contract", bytes, validate)
+    }
 }
 
 fn validate(raw: RawContract) -> Checked<Contract> {
@@ -59,10 +59,10 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         channels::channels(channel, packet, &mut names)?;
     let streams = stream
         .into_iter()
-        .map(|entry| streams::stream(entry.into_inner(), &mut names))
+        .map(|entry| sender::stream(entry.into_inner(), &mut names))
         .collect::<Checked<Vec<_>>>()?;
 
-    let commands = commands::commands(command, &reservations, (&promised, &routes), &mut names)?;
+    let commands = work::commands(command, &reservations, (&promised, &routes), &mut names)?;
 
     let tasks = in_order.into_iter().map(|(_, task)| task).collect();
     Ok(Contract {
@@ -88,7 +88,7 @@ fn check_entries(raw: &RawContract) -> Checked<()> {
         entries.iter().map(|entry| entry.span().start)
     }
     let sending = starts(&raw.channel).chain(starts(&raw.stream));
-    let sends = |entry: &&Spanned<RawChannel>| routes::sends(entry.get_ref());
+    let sends = |entry: &&Spanned<RawChannel>| channels::sends(entry.get_ref());
     let first_channel = raw.channel.iter().find(sends).map(|entry| entry.span().start);
     let computing = starts(&raw.task).chain(starts(&raw.upcall)).chain(starts(&raw.reservation));
     let computing = computing.chain(starts(&raw.command));

@@ -1,11 +1,10 @@
 //! Tests of the text that is accepted as JSON.
 
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 
-use super::super::tree::{Value, find};
+use super::super::reader::{Value, find};
 use super::super::{parse, reader};
 use super::{good, refusal};
 use crate::Task;

@@ -1,31 +1,42 @@
-//! The costs of receiving, as measured and as charged.
+//! The costs of sending and of receiving packets, as measured and as charged.
 
-use super::sending::content_rate;
-use super::{Sampled, StepCharge};
-use crate::channel::Framing;
-use crate::time::Service;
+use super::{ReceiveCosts, Sampled, StepCharge};
+use crate::channel::{Framing, SendCosts};
+use crate::time::Duration;
 
-/// Processor time of the receiving thread, by steps: those of sending (real-time channels, Table 1)
-/// without the selection of a packet.
+/// The charge for sending at admission.
+pub type SendCharge = StepCharge<SendCosts>;
+
+/// Processor time for a message: from the wake-up of the sending thread until it sleeps again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiveCosts {
-    /// Switching to the thread.
-    pub switch: Service,
-    /// Refilling the caches after the switch.
-    pub cache: Service,
-    /// The first of the packets that wait together, including the notification.
-    pub first_packet: Service,
-    /// Each further packet of these.
-    pub packet: Service,
+pub struct MessageCost {
+    /// Bytes of each of its packets, without headers; at least 1.
+    pub packet_bytes: u32,
+    /// Packets handed to the kernel at once, if the message has that many; at least 1.
+    pub packets_per_block: u32,
+    /// The number of packets of the message, at least 1.
+    pub packets: u32,
+    /// The samples.
+    pub sampled: Sampled,
 }
 
-impl ReceiveCosts {
-    /// Returns the cost of a packet for which the thread wakes up, taking the dearer of first and
-    /// further packets, each at its percentile.
-    pub fn per_packet(&self) -> Service {
-        let woken = self.switch.saturating_add(self.cache);
-        woken.saturating_add(self.first_packet.max(self.packet))
+impl MessageCost {
+    /// Returns the key that identifies an entry and orders a profile.
+    pub fn key(&self) -> (u32, u32, u32) {
+        (self.packet_bytes, self.packets_per_block, self.packets)
     }
+
+    /// Returns the median rate at which such messages can be sent one after another if only the
+    /// processor limits it (`t_max`; L4ATM, §3.1): bits of content a second, rounded down.
+    pub fn bits_per_second(&self) -> u64 {
+        content_rate(self.packet_bytes, self.packets, self.sampled.spread.p50())
+    }
+}
+
+/// Returns the rate of `packets` packets sent in `took`, in bits a second, rounded down.
+fn content_rate(packet_bytes: u32, packets: u32, took: Duration) -> u64 {
+    let bits = u128::from(packet_bytes) * u128::from(packets) * 8 * 1_000_000_000;
+    u64::try_from(bits / u128::from(took.as_nanos().max(1))).unwrap_or(u64::MAX)
 }
 
 /// The charge for receiving at admission.
@@ -67,9 +78,25 @@ impl ArrivalCost {
 
 #[cfg(test)]
 mod tests {
+    use super::ReceiveCosts;
     use super::*;
+    use crate::Service;
     use crate::host::{Spread, Under};
     use crate::time::Duration;
+
+    #[test]
+    fn a_rate_is_bits_by_the_median() {
+        let spread = Spread::new(9, [1, 40, 50, 60].map(Duration::from_micros)).expect("valid");
+        let (under, stolen) = (Under::Fifo, Duration::ZERO);
+        let sampled = Sampled { under, spread, discarded: 0, stolen };
+        let message =
+            MessageCost { packet_bytes: 1_000, packets_per_block: 8, packets: 8, sampled };
+        // 64,000 bits in 40 µs.
+        assert_eq!(message.bits_per_second(), 1_600_000_000);
+        let none = Spread::new(1, [Duration::ZERO; 4]).expect("valid");
+        let none = Sampled { spread: none, ..sampled };
+        assert_eq!(MessageCost { sampled: none, ..message }.bits_per_second(), 64_000_000_000_000);
+    }
 
     #[test]
     fn any_packet_is_charged_a_change_and_the_dearer_kind() {
