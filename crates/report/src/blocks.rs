@@ -1,10 +1,20 @@
 //! Reads the blocks of a trace file of any length through a window of memory.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use punctual_trace::file::{Block, Damage, Gap, HEADER, LONGEST, Reader, Step};
+use thiserror::Error;
 
-use crate::ReadError;
+/// The reason why a file cannot be reported on.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The file is not a trace, or is of another version.
+    #[error("{0}")]
+    NoTrace(Damage),
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
 
 /// The most bytes of the file that are held: several of the longest blocks.
 const WINDOW: usize = 4 << 20;

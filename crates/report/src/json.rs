@@ -5,11 +5,18 @@ use std::collections::BTreeMap;
 use punctual_trace::file::Run;
 use serde_json::{Map, Value, json};
 
-use crate::Report;
 use crate::admission::Admission;
-use crate::tables;
+use crate::{Report, tables};
 
-pub(crate) fn json(report: &Report, file: &str) -> Value {
+impl Report {
+    /// Returns the same tables for a program. Times are nanoseconds, and instants count from the
+    /// first event.
+    pub fn to_json(&self, file: &str) -> Value {
+        tables_of(self, file)
+    }
+}
+
+fn tables_of(report: &Report, file: &str) -> Value {
     let survey = &report.survey;
     let proven =
         report.admission().map_or_else(BTreeMap::new, |admission| admission.proven.clone());

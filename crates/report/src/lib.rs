@@ -19,26 +19,15 @@ mod shown;
 mod tables;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use punctual_model::HostProfile;
-use punctual_trace::file::Damage;
-use thiserror::Error;
 
 use admission::Admission;
 use gather::{Drawn, Survey};
 
-/// The reason why a file cannot be reported on.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The file is not a trace, or is of another version.
-    #[error("{0}")]
-    NoTrace(Damage),
-    /// The file cannot be read.
-    #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
-}
+pub use blocks::ReadError;
 
 /// A report on a trace.
 #[derive(Debug)]
@@ -118,16 +107,5 @@ impl Report {
     /// kept.
     pub fn is_whole(&self) -> bool {
         self.survey.end.is_some() && !self.survey.losses.exist()
-    }
-
-    /// Returns the page. `file` is the name of the trace, for its title.
-    pub fn to_html(&self, file: &str) -> String {
-        page::page(self, file)
-    }
-
-    /// Returns the same tables for a program. Times are nanoseconds, and instants count from the
-    /// first event.
-    pub fn to_json(&self, file: &str) -> serde_json::Value {
-        json::json(self, file)
     }
 }

@@ -1,10 +1,10 @@
-//! Keeps histograms of one subject's jobs.
+//! Keeps histograms of one subject's jobs, and counts the time constraints that it requested.
 
 use hdrhistogram::Histogram;
 use punctual_model::{Duration, Instant, Service};
+use punctual_trace::constraint::{Answer, ConstraintRequest};
 use punctual_trace::{Event, Kind};
 
-use super::constraints::Constraints;
 use super::jobs::{Fate, Job};
 
 /// The longest time. Longer times count as an hour.
@@ -28,7 +28,7 @@ impl Times {
         Self { histogram, max: Duration::ZERO }
     }
 
-    pub(crate) fn record(&mut self, time: Duration) {
+    fn record(&mut self, time: Duration) {
         // Cannot fail: the histogram grows, and an hour is within its range.
         let _ = self.histogram.record(time.as_nanos().min(LONGEST));
         self.max = self.max.max(time);
@@ -115,14 +115,14 @@ pub(crate) struct Measured {
     /// The use of the budget, if a budget or a wcet is known.
     pub(crate) budget: Option<Box<Budget>>,
     pub(crate) constraints: Constraints,
-    pub(crate) jobs: u64,
+    jobs: u64,
     pub(crate) gave_way: u64,
     pub(crate) overruns: u64,
     pub(crate) skipped: u64,
     pub(crate) aborted: u64,
     pub(crate) contained: u64,
     pub(crate) not_seen: u64,
-    pub(crate) first_release: Option<Instant>,
+    first_release: Option<Instant>,
 }
 
 impl Default for Measured {
@@ -196,6 +196,34 @@ impl Measured {
             account.used.record(job.exec_time);
             account.beyond += u64::from(job.exec_time > budget.at_full_speed());
         }
+    }
+}
+
+/// The requests of a subject and their answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Constraints {
+    pub(crate) granted: u64,
+    pub(crate) refused: u64,
+    /// The largest estimate of all requests.
+    pub(crate) largest_estimate: Service,
+    /// The shortest time from start to deadline.
+    pub(crate) shortest: Option<Duration>,
+}
+
+impl Constraints {
+    pub(crate) fn asked(&mut self, asked: &ConstraintRequest) {
+        match asked.answer {
+            Answer::Granted => self.granted += 1,
+            Answer::Refused { .. } => self.refused += 1,
+        }
+        self.largest_estimate = self.largest_estimate.max(asked.estimate);
+        let within = asked.deadline.saturating_since(asked.start);
+        self.shortest = Some(self.shortest.map_or(within, |shortest| shortest.min(within)));
+    }
+
+    /// Returns the number of requests.
+    pub(crate) fn all(&self) -> u64 {
+        self.granted.saturating_add(self.refused)
     }
 }
 

@@ -1,35 +1,26 @@
 //! Writes the page: tables with plots between them. Everything in a plot is also in a table or a
 //! sentence. Without JavaScript only zooming is missing.
 //!
-//! - `head`: the content security policy and the script.
-//! - `parts`: tables, notes.
+//! - `parts`: the head with the content security policy and the script, tables, notes.
 //! - `scale`: from instants and times to places.
-//! - `timeline`, `lane`: when each subject ran, and which jobs were late.
-//! - `data`: the data from which the script draws after zooming.
-//! - `histogram`, `use_of_budget`: plots of one subject.
+//! - `timeline`: when each subject ran, and which jobs were late.
+//! - `plots`: response times, wake-up latencies and the use of budgets, a plot a subject.
 //! - `worst`: the latest jobs, one by one.
-//! - `contract`: the contract and its admission.
 
-mod contract;
-mod data;
-mod head;
-mod histogram;
-mod lane;
 mod parts;
+mod plots;
 mod scale;
 mod timeline;
-mod use_of_budget;
 mod worst;
 
 use maud::{DOCTYPE, Markup, html};
-use punctual_model::host;
-use punctual_model::{Duration, Instant};
+use punctual_model::{Duration, Instant, host};
 use punctual_trace::file::Run;
 
-use crate::Report;
+use crate::admission::Admission;
 use crate::gather::{Survey, counted};
-use crate::tables::{self, Tally};
-use crate::{shown, tables::tally};
+use crate::tables::{Tally, tally};
+use crate::{Report, shown, tables};
 
 /// The sections, in order, by id and heading.
 const SECTIONS: &[(&str, &str)] = &[
@@ -43,14 +34,23 @@ const SECTIONS: &[(&str, &str)] = &[
     ("missing", "What is missing"),
 ];
 
-/// Returns the page of a report. `file` is the name of the trace.
-pub(crate) fn page(report: &Report, file: &str) -> String {
+/// The number of bytes of a contract that are shown.
+const LONGEST: usize = 64 << 10;
+
+impl Report {
+    /// Returns the page. `file` is the name of the trace, for its title.
+    pub fn to_html(&self, file: &str) -> String {
+        page(self, file)
+    }
+}
+
+fn page(report: &Report, file: &str) -> String {
     let survey = &report.survey;
     let title = format!("{}: what happened", shown::name(file));
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head::head(&title))
+            (parts::head(&title))
             body {
                 a.skip href="#main" { "To the report" }
                 header {
@@ -66,9 +66,9 @@ pub(crate) fn page(report: &Report, file: &str) -> String {
                     (section("promises", promises(survey)))
                     (section("timeline", timeline::timeline(report)))
                     (section("late", worst::late(report)))
-                    (section("times", histogram::times(report)))
-                    (section("budgets", use_of_budget::budgets(survey)))
-                    (section("contract", contract::contract(report)))
+                    (section("times", plots::times(report)))
+                    (section("budgets", plots::budgets(survey)))
+                    (section("contract", contract(report)))
                     (section("host", host_facts(survey.run.as_ref())))
                     (section("missing", missing(survey)))
                 }
@@ -79,7 +79,7 @@ pub(crate) fn page(report: &Report, file: &str) -> String {
                          event. The same tables as JSON: punctual report --json."
                     }
                 }
-                (head::script())
+                (parts::script())
             }
         }
     }
@@ -194,5 +194,54 @@ fn missing(survey: &Survey) -> Markup {
             p { "The trace has no end: its writer died, or still writes." }
         }
         @if !table.rows.is_empty() { (parts::table(&table, "Where something is missing")) }
+    }
+}
+
+fn contract(report: &Report) -> Markup {
+    let Some(text) = report.contract() else {
+        return html! { p { "The trace has no contract: the run was under none, or its first block is missing." } };
+    };
+    html! {
+        @match &report.admission {
+            None => {}
+            Some(Err(error)) => {
+                p.note.warning { strong { "Note: " } "the contract cannot be admitted again: " (shown::line(error)) }
+            }
+            Some(Ok(admission)) => { (arithmetic(admission)) }
+        }
+        details {
+            summary { "The contract as its author wrote it" }
+            (source(text))
+        }
+    }
+}
+
+fn arithmetic(admission: &Admission) -> Markup {
+    html! {
+        p {
+            "Admitted again when this page was made: "
+            span class=(if admission.is_admitted { "kept" } else { "broken" }) {
+                (parts::mark(if admission.is_admitted { "kept" } else { "broken" }))
+                (admission.verdict)
+            }
+            "."
+        }
+        p.seen { (admission.host) }
+        @for (stream, lines) in &admission.arithmetic {
+            h3 { "Stream " bdi { (stream) } }
+            ul { @for line in lines { li { (line) } } }
+        }
+        @for (caption, sheet) in &admission.tables { (parts::table(sheet, caption)) }
+    }
+}
+
+fn source(text: &str) -> Markup {
+    let end = (0..=text.len().min(LONGEST)).rev().find(|&end| text.is_char_boundary(end));
+    let end = end.unwrap_or(0);
+    html! {
+        div.wide role="region" aria-label="The contract" tabindex="0" {
+            pre { code { (shown::lines(&text[..end])) } }
+        }
+        @if end < text.len() { p { "The first " (end) " of " (text.len()) " bytes." } }
     }
 }

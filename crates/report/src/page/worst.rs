@@ -5,10 +5,9 @@ use punctual_model::Instant;
 
 use super::scale::{Line, instant, short};
 use super::timeline::ticks;
-use super::{lane, parts};
-use crate::Report;
+use super::{parts, timeline};
 use crate::gather::{Job, Late, Survey, counted};
-use crate::{shown, tables};
+use crate::{Report, shown, tables};
 
 /// The number of late jobs that have a drawing.
 const MOST_DRAWN: usize = 8;
@@ -112,9 +111,9 @@ fn drawing(report: &Report, late: &Late) -> Markup {
                         @let name = tables::name(survey, subject);
                         li {
                             span.who { bdi { (name) } }
-                            svg viewBox={ "0 0 1000 " (lane::HEIGHT) } preserveAspectRatio="none" role="img"
+                            svg viewBox={ "0 0 1000 " (timeline::HEIGHT) } preserveAspectRatio="none" role="img"
                                 aria-label=(seen(&name, here().collect(), line)) {
-                                (lane::jobs(here(), line, deadline))
+                                (timeline::jobs(here(), line, deadline))
                             }
                         }
                     }

@@ -1,4 +1,5 @@
-//! Shows response times and wake-up latencies: percentiles of all subjects, and plots of some.
+//! Shows response times and wake-up latencies (percentiles of all subjects, and plots of some), and
+//! the use of budgets: a table, and a bar for each subject.
 
 use std::fmt::Write;
 
@@ -7,9 +8,8 @@ use punctual_model::Duration;
 
 use super::parts;
 use super::scale::{Boxes, short};
-use crate::Report;
 use crate::gather::{Measured, PER_DECADE, Survey, Times, counted};
-use crate::tables;
+use crate::{Report, tables};
 
 /// The number of subjects whose times are drawn: those with the most late jobs.
 const MOST_PLOTS: usize = 24;
@@ -18,6 +18,9 @@ const SIZE: (f64, f64) = (400.0, 210.0);
 const INSIDE: (f64, f64, f64, f64) = (44.0, 12.0, 374.0, 176.0);
 /// The bucket of 100 ns, in which shorter times are drawn too.
 const FIRST: i32 = 2 * PER_DECADE;
+
+/// The number of subjects that have a bar.
+const MOST_BARS: usize = 48;
 
 pub(super) fn times(report: &Report) -> Markup {
     let survey = &report.survey;
@@ -250,5 +253,63 @@ fn jobs(power: u32) -> String {
         4..=5 => format!("{}k", 10u64.pow(power - 3)),
         6..=8 => format!("{}M", 10u64.pow(power - 6)),
         _ => format!("1e{power}"),
+    }
+}
+
+pub(super) fn budgets(survey: &Survey) -> Markup {
+    let table = tables::budgets(survey);
+    let places = (0..survey.measured.len()).filter(|&at| survey.measured[at].budget.is_some());
+    let places: Vec<usize> = places.collect();
+    html! {
+        @if table.rows.is_empty() {
+            p { "No budget and no longest work of a job is known of any subject." }
+        } @else {
+            p {
+                "What a job ran, by its own events: from its first instruction or going on to giving way \
+                 or its end, with whatever the kernel did on top. Held against its budget, or what it was \
+                 declared to need at most."
+            }
+            (parts::table(&table, "Use of budgets"))
+            ul.bars {
+                @for &place in places.iter().take(MOST_BARS) { (bar(survey, place)) }
+            }
+            @if places.len() > MOST_BARS { p.note { "Bars of the first " (MOST_BARS) " subjects." } }
+        }
+    }
+}
+
+/// Draws the median, the 99th percentile and the maximum of the jobs against the budget.
+fn bar(survey: &Survey, place: usize) -> Markup {
+    let Some(budget) = survey.measured[place].budget.as_deref() else {
+        return html! {};
+    };
+    let whole = budget.budget.as_nanos().max(1);
+    let nanos =
+        |percent| budget.used.percentile(percent).map_or(0, punctual_model::Duration::as_nanos);
+    let most = budget.used.max().map_or(0, punctual_model::Duration::as_nanos);
+    // Use far beyond the budget is drawn as three times the budget.
+    let end = whole.max(most.min(whole.saturating_mul(3))) as f64 * 1.02;
+    let x = |nanos: u64| format!("{:.1}", (1000.0 * nanos as f64 / end).min(1000.0));
+    // There are as many subjects as there are places.
+    let name = tables::name(survey, place as u32);
+    let seen = format!(
+        "half of the jobs used at most {}, 99 % at most {}, the most {}, of {}",
+        short(nanos(50.0)),
+        short(nanos(99.0)),
+        short(most),
+        short(whole)
+    );
+    html! {
+        li {
+            span.who { bdi { (name) } }
+            svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label={ (name) ": " (seen) } {
+                path.track d="M0 4H1000V20H0Z" {}
+                path.soft d={ "M0 4H" (x(nanos(99.0))) "V20H0Z" } {}
+                path.r d={ "M0 4H" (x(nanos(50.0))) "V20H0Z" } {}
+                path.most d={ "M" (x(most)) " 2V22" } {}
+                path.deadline d={ "M" (x(whole)) " 0V24" } {}
+            }
+            span.seen { (seen) }
+        }
     }
 }
