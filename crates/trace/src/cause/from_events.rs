@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 use punctual_model::{Instant, JobId};
 
-use super::observer::Stretch;
 use super::spent::Spent;
+use crate::cause::Stretch;
 use crate::event::{Event, Kind, Sink};
 use crate::subject::{Subject, SubjectKind};
 

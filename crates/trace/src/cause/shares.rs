@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, JobId, Service};
 
-use super::observer::Stretch;
 use super::spent::Spent;
+use crate::cause::Stretch;
 
 /// A job that completed after its absolute deadline, or that passed it and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
-//! Defines the kinds of use of a stretch of a job's time.
+//! Defines a stretch of a job's time, and the kinds of its use.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
+
+use punctual_model::{Duration, Instant};
 
 use crate::kernel::{Interrupt, Seen, softirq_name};
 
@@ -124,5 +126,23 @@ impl fmt::Display for Spent {
             Self::Switching => f.write_str("switching to it"),
             Self::Unknown => f.write_str("not known"),
         }
+    }
+}
+
+/// A half-open stretch `[start, end)` of a thread's time that was spent on one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The first instant.
+    pub start: Instant,
+    /// The first instant after it.
+    pub end: Instant,
+    /// The use of the time.
+    pub spent: Spent,
+}
+
+impl Stretch {
+    /// Returns the length.
+    pub fn length(&self) -> Duration {
+        self.end.saturating_since(self.start)
     }
 }

@@ -1,11 +1,11 @@
 //! Checks whether each promise was kept, by comparing the events of a simulated or live run with
-//! what was promised.
+//! what was promised. The state of each subject is tracked, and each of its events is checked
+//! against its earlier ones.
 //!
 //! A verdict is *kept*, *broken*, or *not judgeable* with a reason. Nothing unseen counts as kept:
 //! where events were lost, or the trace ends before the run did, a promise is broken or not
 //! judgeable.
 
-mod account;
 #[cfg(test)]
 mod tests;
 
@@ -13,15 +13,16 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
-use punctual_model::{Backlog, Duration, Instant, JobId};
-
-use account::{Account, Begun, Due, Granted};
+use punctual_model::{Backlog, Duration, Instant, JobId, Service};
 
 use crate::cause::LateJob;
 use crate::constraint::{Answer, ConstraintRequest};
 use crate::event::{Event, Kind, Sink};
 use crate::file::Gap;
 use crate::subject::{Promise, Subject};
+
+/// The number of late jobs that are kept for [`Checker::take_late`]. Further ones are only counted.
+const MOST_LATE: usize = 1 << 16;
 
 /// The verdict on a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,6 +276,36 @@ impl Checker {
         account.max_tardiness = account.max_tardiness.max(tardiness);
         self.late.push(LateJob { job, release, absolute_deadline, end, wcet });
     }
+
+    /// Takes jobs that will never begin. Those whose deadline has come are late; the others were
+    /// given up.
+    fn skipped(&mut self, number: u32, first: JobId, release: Instant, jobs: u64, at: Instant) {
+        let Promise { period, relative_deadline, .. } = self.account(number).promise;
+        let Some(relative_deadline) = relative_deadline else { return };
+        let apart = period.unwrap_or(relative_deadline).as_nanos().max(1);
+        let deadline = release.saturating_add(relative_deadline);
+        if at < deadline {
+            return;
+        }
+        let late = (at.saturating_since(deadline).as_nanos() / apart).saturating_add(1).min(jobs);
+        // However many jobs a file claims, no more than these are looked at one by one.
+        let told = late.min(MOST_LATE.saturating_sub(self.late.len()) as u64);
+        for nth in 0..told {
+            let job = JobId { index: first.index.saturating_add(nth), ..first };
+            let after = Duration::from_nanos(apart.saturating_mul(nth));
+            let release = release.saturating_add(after);
+            // A job that is skipped exactly at its deadline is not complete by then.
+            let deadline = release.saturating_add(relative_deadline);
+            self.over(
+                number,
+                job,
+                release,
+                at.max(deadline.saturating_add(Duration::from_nanos(1))),
+            );
+        }
+        let account = self.account(number);
+        account.late = account.late.saturating_add(late - told);
+    }
 }
 
 impl Sink for Checker {
@@ -318,37 +349,92 @@ impl Sink for Checker {
     }
 }
 
-impl Checker {
-    /// Takes jobs that will never begin. Those whose deadline has come are late; the others were
-    /// given up.
-    fn skipped(&mut self, number: u32, first: JobId, release: Instant, jobs: u64, at: Instant) {
-        let Promise { period, relative_deadline, .. } = self.account(number).promise;
-        let Some(relative_deadline) = relative_deadline else { return };
-        let apart = period.unwrap_or(relative_deadline).as_nanos().max(1);
-        let deadline = release.saturating_add(relative_deadline);
-        if at < deadline {
-            return;
-        }
-        let late = (at.saturating_since(deadline).as_nanos() / apart).saturating_add(1).min(jobs);
-        // However many jobs a file claims, no more than these are looked at one by one.
-        let told = late.min(MOST_LATE.saturating_sub(self.late.len()) as u64);
-        for nth in 0..told {
-            let job = JobId { index: first.index.saturating_add(nth), ..first };
-            let after = Duration::from_nanos(apart.saturating_mul(nth));
-            let release = release.saturating_add(after);
-            // A job that is skipped exactly at its deadline is not complete by then.
-            let deadline = release.saturating_add(relative_deadline);
-            self.over(
-                number,
-                job,
-                release,
-                at.max(deadline.saturating_add(Duration::from_nanos(1))),
-            );
-        }
-        let account = self.account(number);
-        account.late = account.late.saturating_add(late - told);
-    }
+/// The state of one subject.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    promise: Promise,
+    /// The subject was declared, with or without a promise.
+    is_declared: bool,
+    /// The job that has begun and has not ended.
+    begun: Option<Begun>,
+    /// The newest release that was seen.
+    newest: Option<(JobId, Instant)>,
+    released: u64,
+    complete: u64,
+    late: u64,
+    first_late: Option<JobId>,
+    max_tardiness: Duration,
+    too_early: u64,
+    contradiction: Option<Instant>,
+    /// Time constraints that were granted and have not ended, by job index.
+    granted: BTreeMap<u64, Granted>,
+    /// At least one time constraint was granted.
+    was_granted: bool,
+    refused: u64,
+    /// Events were lost: the next one may belong to a job whose start was not seen.
+    blind: bool,
 }
 
-/// The number of late jobs that are kept for [`Checker::take_late`]. Further ones are only counted.
-const MOST_LATE: usize = 1 << 16;
+/// The release and the deadline of a job. The deadline is never before the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    release: Instant,
+    deadline: Instant,
+    wcet: Option<Service>,
+}
+
+/// A time constraint that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Granted {
+    start: Instant,
+    estimate: Service,
+    deadline: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Begun {
+    job: JobId,
+    release: Instant,
+    runs: bool,
+}
+
+impl Account {
+    /// Returns when this job is due, if a deadline was promised.
+    fn due(&self, job: JobId, release: Instant) -> Option<Due> {
+        if let Some(granted) = self.granted.get(&job.index) {
+            let Granted { start, estimate, deadline } = *granted;
+            return Some(Due { release: start, deadline, wcet: Some(estimate) });
+        }
+        let deadline = release.saturating_add(self.promise.relative_deadline?);
+        Some(Due { release, deadline, wcet: self.promise.wcet })
+    }
+
+    /// Counts the first event of a job's release. Does nothing for a job that is not newer than the
+    /// newest.
+    fn released(&mut self, job: JobId, release: Instant) {
+        if let Some((newest, before)) = self.newest {
+            if job.index <= newest.index {
+                return;
+            }
+            let due = (job.index - newest.index)
+                .checked_mul(self.promise.period.map_or(0, Duration::as_nanos));
+            let gap = release.saturating_since(before).as_nanos();
+            self.too_early += u64::from(due.is_some_and(|due| gap < due));
+        }
+        self.released += 1;
+        self.newest = Some((job, release));
+    }
+
+    /// Checks an event of the job that has begun against the state, and updates the state.
+    fn goes_on(&mut self, event: &Event, ran: bool, runs: Option<bool>) {
+        let Event { at, job, release, .. } = *event;
+        match self.begun {
+            Some(begun) if begun.job == job && begun.runs == ran && begun.release == release => {}
+            None if self.blind => {}
+            _ => {
+                self.contradiction.get_or_insert(at);
+            }
+        }
+        self.begun = runs.map(|runs| Begun { job, release, runs });
+    }
+}

@@ -4,8 +4,7 @@
 //! - `sampler`: from the kernel's records to the jobs of each thread.
 //! - `train`: follows one candidate period through the wake-ups.
 //! - `period`: finds the period and its confidence, or why there is none.
-//! - `demand`: the processor time of each period.
-//! - `proposal`: the reservation that covers it.
+//! - `proposal`: the processor time of each period, and the reservation that covers it.
 //!
 //! The idea of taking the period from the instants at which a program calls the kernel, and the
 //! budget from a quantile of its use in each period, is from Cucinotta, Checconi, Abeni and
@@ -13,7 +12,6 @@
 //! look for the period in the spectrum of the instants. Here the instants are followed one by one,
 //! so that missed ones, bursts and a drifting timeline can be told apart.
 
-mod demand;
 mod period;
 mod proposal;
 mod sampler;
@@ -21,28 +19,6 @@ mod sampler;
 mod tests;
 mod train;
 
-pub use demand::Demand;
 pub use period::{Found, NotPeriodic, Period, SURE, find};
-pub use proposal::{LEAST_MARGIN, Margin, Proposal, propose};
-pub use sampler::{Sampler, Samples};
-
-use punctual_model::{Duration, Instant, Service};
-
-/// A job of a thread, as it was observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// The instant at which the timer that woke the thread was due, or at which it was woken
-    /// otherwise.
-    pub release: Instant,
-    /// The instant at which the thread slept again.
-    pub end: Instant,
-    /// The execution time in between, as the scheduler accounts it.
-    pub exec_time: Service,
-}
-
-impl Sample {
-    /// Returns the time from the release to the end.
-    pub fn response_time(&self) -> Duration {
-        self.end.saturating_since(self.release)
-    }
-}
+pub use proposal::{Demand, LEAST_MARGIN, Margin, Proposal, propose};
+pub use sampler::{Sample, Sampler, Samples};

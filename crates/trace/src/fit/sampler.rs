@@ -2,12 +2,30 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use punctual_model::{Instant, Service};
+use punctual_model::{Duration, Instant, Service};
 
-use super::Sample;
 use crate::cause::{Edge, ThreadJobs};
 use crate::event::{Event, Kind};
 use crate::kernel::{KernelEvent, Record};
+
+/// A job of a thread, as it was observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The instant at which the timer that woke the thread was due, or at which it was woken
+    /// otherwise.
+    pub release: Instant,
+    /// The instant at which the thread slept again.
+    pub end: Instant,
+    /// The execution time in between, as the scheduler accounts it.
+    pub exec_time: Service,
+}
+
+impl Sample {
+    /// Returns the time from the release to the end.
+    pub fn response_time(&self) -> Duration {
+        self.end.saturating_since(self.release)
+    }
+}
 
 /// The number of newest jobs of a thread that are remembered: a minute at a thousand jobs a second.
 const REMEMBERED: usize = 1 << 16;

@@ -1,35 +1,15 @@
 //! Turns the kernel's records into stretches of each watched thread's time.
 
-mod cpu;
-mod thread;
-
+mod state;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant};
 
+use super::Stretch;
 use super::spent::{Spent, Throttler};
 use crate::kernel::{Comm, KernelEvent, Left, Record, Seen};
-use cpu::{Above, Cpu};
-use thread::{State, Thread, is_lesser};
-
-/// A half-open stretch `[start, end)` of a thread's time that was spent on one thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// The first instant.
-    pub start: Instant,
-    /// The first instant after it.
-    pub end: Instant,
-    /// The use of the time.
-    pub spent: Spent,
-}
-
-impl Stretch {
-    /// Returns the length.
-    pub fn length(&self) -> Duration {
-        self.end.saturating_since(self.start)
-    }
-}
+use state::{Above, Cpu, State, Thread, is_lesser};
 
 /// A watched thread went to sleep or was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
