@@ -58,30 +58,33 @@
 //! Inside one process all upcalls share a thread, and the policy orders them without any system
 //! call.
 
-mod level;
 mod neighbours;
 mod rates;
-mod turns;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use punctual_linux::clock;
-use punctual_linux::sched::{self, Class, SchedError};
-use punctual_linux::shm::{self, Shared};
+use punctual_linux::sched::{Class, SchedError};
+use punctual_linux::shm::Shared;
+use punctual_linux::{clock, sched, shm};
 use punctual_model::{Duration, Instant};
 use punctual_ring::releases::{Entry, Patience, Releases, SLOTS, WORDS};
 
 use crate::upcalls::StartError;
 use neighbours::{Neighbours, OwnHandoff, Risen};
 
-pub use level::{GUARD, LOWEST, RUNNING, level_of};
 pub(crate) use rates::Rates;
-pub use turns::{Lowering, Turns, set_turns, turns};
+pub use rates::{GUARD, LOWEST, RUNNING, level_of};
 
 /// The shared table's name, unless [`set_table`] chose another.
 const TABLE: &str = "releases";
 
 static CHOSEN_TABLE: OnceLock<String> = OnceLock::new();
+
+/// Releases nearer to each other than this may find both threads awake before one of them has
+/// risen: about the latency of a wake-up.
+const TOGETHER: Duration = Duration::from_micros(100);
+
+static TURNS: Mutex<Turns> = Mutex::new(Turns::STRICT);
 
 /// Makes this process keep the order only with processes that chose the same table
 /// ([`punctual_linux::shm::path`]), not with the user's other programs: for tests, which may write
@@ -92,10 +95,6 @@ static CHOSEN_TABLE: OnceLock<String> = OnceLock::new();
 pub fn set_table(name: &str) -> bool {
     CHOSEN_TABLE.set(name.to_owned()).is_ok()
 }
-
-/// Releases nearer to each other than this may find both threads awake before one of them has
-/// risen: about the latency of a wake-up.
-const TOGETHER: Duration = Duration::from_micros(100);
 
 /// A thread's place in the protocol.
 #[derive(Debug)]
@@ -254,4 +253,54 @@ impl Drop for LevelOrder {
         self.handoff.take_back(&self.shared);
         self.table().clear(self.shared.place());
     }
+}
+
+/// The way in which the upcalls of this process take turns with those of other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// The time for which this process may go on with its own jobs, back to back, after something
+    /// more urgent is released in another process. With zero it gives way at its next yield point
+    /// (RMDP as in the paper).
+    ///
+    /// An upcall that is more urgent waits at most for the allowance, then to the end of the
+    /// running quantum. So admission of the *other* processes must count the longest `allowance +
+    /// quantum` of any less urgent process as blocking, in place of the quantum.
+    pub allowance: Duration,
+    /// The thread that lowers this one when it has nothing more to do.
+    pub lowering: Lowering,
+}
+
+/// The thread that lowers one that has nothing more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lowering {
+    /// The next thread to run lowers it: a thread that goes to sleep need not be switched in again
+    /// for it.
+    BySuccessor,
+    /// The thread lowers itself at once. Exists for comparison.
+    ByItself,
+}
+
+impl Turns {
+    /// No allowance, lowered by the successor: the default until [`set_turns`] is called.
+    pub const STRICT: Self = Self { allowance: Duration::ZERO, lowering: Lowering::BySuccessor };
+}
+
+/// Sets how this process takes turns with others, from its next
+/// [`Upcalls::run`](crate::Upcalls::run) on.
+///
+/// ```
+/// use punctual_model::Duration;
+/// use punctual_runtime::level_order::{Turns, set_turns, turns};
+///
+/// set_turns(Turns { allowance: Duration::from_millis(2), ..Turns::STRICT });
+/// assert_eq!(turns().allowance, Duration::from_millis(2));
+/// ```
+pub fn set_turns(turns: Turns) {
+    // A plain value is whole even if a writer panicked.
+    *TURNS.lock().unwrap_or_else(PoisonError::into_inner) = turns;
+}
+
+/// Returns how this process takes turns with others.
+pub fn turns() -> Turns {
+    *TURNS.lock().unwrap_or_else(PoisonError::into_inner)
 }

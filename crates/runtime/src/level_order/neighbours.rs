@@ -7,7 +7,7 @@ use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Instant};
 use punctual_ring::releases::{Handoff, Releases, SLOTS, Taken};
 
-use super::level::{LOWEST, RUNNING};
+use super::rates::{LOWEST, RUNNING};
 
 /// The time for which a verified kernel id cannot be another thread's: the kernel hands out all ids
 /// (32,768 or more) before it reuses one.

@@ -10,8 +10,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
 use punctual_analysis::supply::TimeConstraint;
-use punctual_linux::process;
-use punctual_linux::{clock, sched, thread};
+use punctual_linux::{clock, process, sched, thread};
 use punctual_model::{Instant, JobId, Service};
 use punctual_trace::constraint::{Answer, ConstraintRequest};
 
@@ -20,7 +19,7 @@ use super::held::LETTING_GO;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, Owner};
 use super::reservations::Reservations;
-use super::{before, requests};
+use super::{current, requests};
 
 /// The outcome of a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +73,7 @@ impl Constraint {
         let lane = reservations.each_lane(&cpus, |lane| lane.would_begin(asked));
         let lane =
             lane.inspect_err(|refused| Self::tell_refused(reservations, asked, job, refused))?;
-        let scheduling = before::scheduling()?;
+        let scheduling = current::scheduling()?;
         // The thread must be on its CPU before it is raised there.
         let cpu = locked(&lane).cpu();
         thread::set_affinity(&[cpu]).map_err(|error| StartError::Cpu { cpu, error })?;

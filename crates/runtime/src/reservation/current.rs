@@ -1,18 +1,22 @@
 //! A reservation of the calling thread, by either back end.
+//!
+//! The dispatcher leaves an owner that it releases as an ordinary thread. So the way in which the
+//! thread was scheduled before it was given slots is recorded, and a thread that had a class of its
+//! own restores that itself, afterwards.
 
 use std::marker::PhantomData;
 
-use punctual_linux::sched::{self, Class, Restore};
-use punctual_linux::{clock, thread};
+use punctual_linux::sched::{Class, Restore, SchedError};
+use punctual_linux::{clock, sched, thread};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::adaptive::{Adaptive, Decision};
 
-use super::before;
 use super::choose::{Backend, Choice, Kind, Wish};
+use super::error;
 use super::error::Refused;
 use super::held::Held;
-use super::kernel_offer;
+use super::owner::IN_SLOT;
 use super::reservations::{Reservations, Subject};
 
 enum By {
@@ -89,11 +93,11 @@ impl Reserved {
             Backend::Kernel => {
                 let restore = Restore::current()?;
                 sched::set(me, Class::Deadline { reservation, reset_on_fork: true })
-                    .map_err(|error| kernel_offer::refused(error, reservation, None))?;
+                    .map_err(|error| error::refused(error, reservation, None))?;
                 (By::Kernel(restore), clock::now())
             }
             Backend::Timetable => {
-                before_by = before::scheduling()?;
+                before_by = scheduling()?;
                 let held = reservations.admit(reservation, Subject::Thread(me), enforcement)?;
                 let since = held.since();
                 (By::Timetable(held), since)
@@ -186,9 +190,8 @@ impl Reserved {
         match &mut self.by {
             By::Kernel(_) => {
                 let class = Class::Deadline { reservation, reset_on_fork: true };
-                sched::set(thread::current(), class).map_err(|error| {
-                    kernel_offer::refused(error, reservation, Some(self.reservation))
-                })?;
+                sched::set(thread::current(), class)
+                    .map_err(|error| error::refused(error, reservation, Some(self.reservation)))?;
             }
             By::Timetable(held) => held.change(reservation)?,
         }
@@ -225,4 +228,28 @@ impl Reserved {
         }
         refused.map_or(Adapted::Kept, Adapted::Stayed)
     }
+}
+
+/// Returns a guard that restores the calling thread's scheduling when it is dropped, which must be
+/// after the dispatcher has released the thread. Returns `None` for a thread that is in a slot of
+/// another reservation: its class is that slot's, not its own.
+///
+/// # Errors
+/// Returns an error if the kernel does not report how the thread is scheduled.
+pub(super) fn scheduling() -> Result<Option<Restore>, SchedError> {
+    let in_slot = || {
+        let class = sched::get(thread::current())?.class();
+        Ok::<_, SchedError>(class == Some(Class::Fifo { priority: IN_SLOT }))
+    };
+    if in_slot()? {
+        return Ok(None);
+    }
+    let restore = Restore::current()?;
+    // Checked once more, because a slot may begin at any instruction.
+    if in_slot()? {
+        // Not dropped: that would set the recorded class, which may be the slot's.
+        std::mem::forget(restore);
+        return Ok(None);
+    }
+    Ok(Some(restore))
 }

@@ -11,9 +11,8 @@ use punctual_model::{Duration, Instant, Reservation, Service};
 
 use super::choose::{Backend, Choice, Unsuitable};
 use super::error::Refused;
-use super::lane::{Lane, locked};
+use super::lane::{Lane, Room, locked};
 use super::owner::{Hold, Owner};
-use super::room::Room;
 
 /// The longest time that the dispatcher may take to release an owner.
 pub(super) const LETTING_GO: Duration = Duration::from_secs(5);

@@ -1,4 +1,5 @@
-//! One CPU: its reservations, and the thread that follows its timetable.
+//! One CPU: its reservations, the thread that follows its timetable, and room in the timetable for
+//! an owner that is still to come.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -8,16 +9,16 @@ use std::thread::JoinHandle;
 
 use punctual_analysis::supply::{Handover, Limits, TimeConstraint};
 use punctual_analysis::{Joining, Refusal, Request, Steps, System};
-use punctual_linux::clock;
 use punctual_linux::park::EventCount;
 use punctual_linux::process::Guard;
-use punctual_linux::sched::{self, Class, SchedError};
-use punctual_linux::thread;
+use punctual_linux::sched::{Class, SchedError};
+use punctual_linux::{clock, sched, thread};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, JobId, Reservation, Service};
 use punctual_policy::table_dispatcher::Pending;
 use punctual_policy::timetable::Turns;
-use punctual_ring::spsc::{self, Consumer};
+use punctual_ring::spsc;
+use punctual_ring::spsc::Consumer;
 use punctual_trace::Event;
 use punctual_trace::constraint::{Answer, ConstraintRequest, Given};
 use punctual_trace::slots::Slots;
@@ -142,7 +143,7 @@ impl Lane {
 
     /// Admits `asked` for an owner that is still to [`join`](Self::join). Returns its name, and
     /// from when on it counts.
-    pub(super) fn admit(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
+    fn admit(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
         self.settle();
         let (name, standing) = (self.next_name, self.standing());
         let joining = self.joining(asked, &standing);
@@ -155,10 +156,7 @@ impl Lane {
     /// Admits all of `asked`, at least one, for owners that begin together, while nothing is
     /// reserved yet. Returns the name of the first, which the names of the others follow, and from
     /// when on they count.
-    pub(super) fn admit_together(
-        &mut self,
-        asked: &[Reservation],
-    ) -> Result<(u32, Instant), Refused> {
+    fn admit_together(&mut self, asked: &[Reservation]) -> Result<(u32, Instant), Refused> {
         let first = self.next_name;
         let names = (0..).map(|at| first.wrapping_add(at));
         let requests: Vec<(u32, Request<'_>)> = names
@@ -196,7 +194,7 @@ impl Lane {
     }
 
     /// Returns whether nothing is reserved.
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.system.continuing(self.number).next().is_none()
     }
 
@@ -370,4 +368,84 @@ fn claim(cpu: usize) -> Result<UnixListener, StartError> {
 pub(super) fn locked(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
     // A panic inside leaves whole numbers; the tables themselves are the dispatcher's.
     lane.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Room in the timetable of a CPU. Other work may use its slots until an owner takes it. Dropping
+/// this gives it back.
+pub struct Room {
+    lane: Arc<Mutex<Lane>>,
+    reservation: Reservation,
+    /// The name in the timetable, unless the room was taken.
+    name: Option<u32>,
+    from: Instant,
+}
+
+impl Room {
+    /// Makes room for one reservation.
+    pub(super) fn of(lane: &Arc<Mutex<Lane>>, reservation: Reservation) -> Result<Self, Refused> {
+        let (name, from) = locked(lane).admit(reservation)?;
+        Ok(Self { lane: Arc::clone(lane), reservation, name: Some(name), from })
+    }
+
+    /// Makes room for all of `asked`, which begin together, or for none.
+    pub(super) fn of_all(
+        lane: &Arc<Mutex<Lane>>,
+        asked: &[Reservation],
+    ) -> Result<Vec<Self>, Refused> {
+        let admitted = {
+            // Under one lock, so that no other request comes in between.
+            let mut lane = locked(lane);
+            (!asked.is_empty() && lane.is_empty()).then(|| lane.admit_together(asked))
+        };
+        let Some(admitted) = admitted else {
+            return asked.iter().map(|reservation| Self::of(lane, *reservation)).collect();
+        };
+        let (first, from) = admitted?;
+        let names = (0..).map(|at| first.wrapping_add(at));
+        let room = |(reservation, name): (&Reservation, u32)| Self {
+            lane: Arc::clone(lane),
+            reservation: *reservation,
+            name: Some(name),
+            from,
+        };
+        Ok(asked.iter().zip(names).map(room).collect())
+    }
+
+    /// Returns the budget and the period.
+    pub fn reservation(&self) -> Reservation {
+        self.reservation
+    }
+
+    /// Returns the CPU whose timetable it is in.
+    pub fn cpu(&self) -> usize {
+        locked(&self.lane).cpu()
+    }
+
+    pub(super) fn lane(&self) -> &Arc<Mutex<Lane>> {
+        &self.lane
+    }
+
+    /// Leaves the room to the caller: returns its name, its reservation, and from when on it
+    /// counts.
+    pub(super) fn into_parts(mut self) -> (u32, Reservation, Instant) {
+        let name = self.name.take().expect("taken once");
+        (name, self.reservation, self.from)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(name) = self.name {
+            locked(&self.lane).release(name);
+        }
+    }
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { reservation, name, from, .. } = self;
+        let mut all = f.debug_struct("Room");
+        all.field("reservation", reservation).field("name", name).field("from", from);
+        all.finish_non_exhaustive()
+    }
 }

@@ -21,30 +21,26 @@
 //! Reading order: [`choose()`], [`reservations`], `room`, [`held`], `lane`, `dispatcher`, `owner`,
 //! `before`, [`current`], [`constraint`], `requests`; `settings`, `kernel_offer`.
 
-mod before;
 pub mod choose;
 pub mod constraint;
 pub mod current;
 mod dispatcher;
 mod error;
 pub mod held;
-mod kernel_offer;
 mod lane;
 mod mailbox;
 mod owner;
-mod requests;
-pub mod reservations;
-mod room;
+pub mod requests;
+mod reservations;
 mod settings;
 
 pub use choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose};
 pub use constraint::{Constraint, Used};
 pub use current::{Adapted, Reserved};
-pub use error::{Refused, StartError};
+pub use error::{KernelOffer, Refused, StartError};
 pub use held::Held;
-pub use kernel_offer::KernelOffer;
+pub use lane::Room;
 pub use owner::{DISPATCHER, IN_SLOT};
 pub use requests::Drained;
 pub use reservations::{Reservations, Subject};
-pub use room::Room;
 pub use settings::{Measured, Settings};

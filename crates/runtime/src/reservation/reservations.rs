@@ -17,10 +17,9 @@ use punctual_trace::Event;
 use super::choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
 use super::error::{Refused, StartError};
 use super::held::Held;
-use super::lane::{Lane, locked};
+use super::lane::{Lane, Room, locked};
 use super::owner::{Hold, IN_SLOT};
 use super::requests::{Drained, Log};
-use super::room::Room;
 use super::settings::Settings;
 
 /// The holder of a reservation.

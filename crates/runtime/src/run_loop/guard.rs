@@ -26,22 +26,21 @@
 //! grant of its own before it goes on; if that is refused, the upcalls end, with that reason.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, mpsc};
 
-use punctual_linux::clock;
-use punctual_linux::sched::{self, Class};
-use punctual_linux::thread::{self, Tid};
-use punctual_linux::usage;
+use punctual_linux::sched::Class;
+use punctual_linux::thread::Tid;
+use punctual_linux::{clock, sched, thread, usage};
 use punctual_model::{Duration, Handler, Instant};
 use punctual_ring::lease::{Held, Seizer};
 
-use super::account::Account;
-use super::completion_guard::CompletionGuard;
-use super::demotion::Demotion;
+use super::containment::{CompletionGuard, Demotion};
+use super::turns::{finish, turn};
+use super::watch::Account;
 use super::watchdog::{Iteration, OverrunWatchdog, SHORTEST_PAUSE, Standing};
-use super::{End, Executor, Shared, finish, turn};
+use super::{End, Executor, Shared};
 use crate::level_order::GUARD;
 use crate::placement::{Placement, obtain};
 use crate::upcalls::StartError;

@@ -1,17 +1,20 @@
-//! The state that the threads of a process's upcalls share with their owner.
+//! The state that the threads of a process's upcalls share with their owner, and the end of the
+//! loop as the owner gets it.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use punctual_linux::park::EventCount;
+use punctual_linux::sched::SchedError;
 use punctual_linux::timer::{TimerError, WaitError};
 use punctual_model::{Backlog, Instant, Service};
 
-use super::executor::{End, Out};
 use super::watch::Watch;
 use crate::level_order::Rates;
+use crate::placement::NotGranted;
 use crate::upcalls::notice::Activity;
 
 /// The state that the threads of a process's upcalls share with their owner.
@@ -158,5 +161,41 @@ impl<H> Shared<H> {
 
     pub(crate) fn add_thread(&self, thread: JoinHandle<()>) {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+}
+
+/// The payload of a panic.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// A contained handler that returned, or the panic in which it was lost.
+pub(crate) type Home<H> = Result<Box<H>, Payload>;
+
+/// A contained handler.
+pub(crate) struct Out<H> {
+    pub(super) slot: u32,
+    pub(crate) task: u32,
+    pub(crate) comes_by: rtrb::Consumer<Home<H>>,
+    /// The earliest time at which it is released again.
+    pub(super) not_before: Instant,
+}
+
+/// The reason why the run loop ended.
+pub(crate) enum End {
+    /// The owner stopped it.
+    Stopped,
+    /// The kernel took the class away.
+    Class(SchedError),
+    /// A handler panicked.
+    Panicked(Payload),
+    /// After a containment the next thread was granted no class.
+    NotGranted(NotGranted),
+    /// There is no guard any more: after a containment no thread could be created for the next one,
+    /// or its timer failed.
+    Unwatched(std::io::Error),
+}
+
+impl From<SchedError> for End {
+    fn from(error: SchedError) -> Self {
+        Self::Class(error)
     }
 }

@@ -8,7 +8,7 @@ use punctual_model::{Duration, Handler, Instant, Service, Upcall, UpcallSpec};
 use punctual_policy::rmdp::Turn;
 use punctual_ring::spsc;
 
-use super::completion_guard::CompletionGuard;
+use super::containment::CompletionGuard;
 use super::dispatching::Choice;
 use super::{End, Executor, Finish, Order, Queues, Reply, Shared};
 use crate::placement::Placement;

@@ -1,6 +1,10 @@
-//! A turn: iterations of one handler, until it gives way, is over, or does not return.
+//! The turns of the loop, from its begin to its end. A turn is iterations of one handler, until it
+//! gives way, is over, or does not return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Handler, Instant};
@@ -9,11 +13,14 @@ use punctual_policy::virtual_time;
 use punctual_ring::lease::Held;
 use punctual_trace::Kind;
 
-use super::executor::{Home, Payload, Running};
-use super::{Executor, Shared, drop_quietly};
+use super::containment::CompletionGuard;
+use super::dispatching::{Choice, rank_of};
+use super::executor::{Running, Slot};
+use super::shared::{Home, Payload};
+use super::{End, Executor, Finish, Shared, drop_quietly};
 
 /// The end of a turn.
-pub(super) enum Turned<H> {
+enum Turned<H> {
     /// It ended at this time, and the executor is still ours.
     On(Held<Executor<H>>, Instant),
     /// The handler panicked.
@@ -23,7 +30,7 @@ pub(super) enum Turned<H> {
 }
 
 /// Runs a job until it gives way or is over.
-pub(super) fn run_turn<H: Handler + Send>(
+fn run_turn<H: Handler + Send>(
     mut executor: Held<Executor<H>>,
     mut turn: Turn,
     start: Instant,
@@ -83,7 +90,7 @@ pub(super) fn run_turn<H: Handler + Send>(
 }
 
 /// Runs a best-effort handler's quantum.
-pub(super) fn run_quantum<H: Handler + Send>(
+fn run_quantum<H: Handler + Send>(
     mut executor: Held<Executor<H>>,
     turn: &virtual_time::Turn,
     start: Instant,
@@ -110,12 +117,6 @@ pub(super) fn run_quantum<H: Handler + Send>(
     executor.best_effort.ended(turn, now, processed, used);
     executor.put_back(slot, handler);
     Turned::On(executor, now)
-}
-
-/// Returns the upcall whose level counts in the order across processes. A demoted job gives way to
-/// a waiting thread of any level: a position without an upcall has the lowest level.
-pub(super) fn rank_of(turn: &Turn) -> u32 {
-    if turn.demoted { u32::MAX } else { turn.job.task }
 }
 
 /// Runs one iteration, and returns the time at its end. A handler that panics is dropped here, so
@@ -159,4 +160,103 @@ impl<H: Handler + Send> Executor<H> {
         self.running = None;
         self.slots[slot as usize].handler = Some(handler);
     }
+}
+
+/// Puts the calling thread in its placement, says on `ready` whether that succeeded, and runs the
+/// loop.
+pub(crate) fn begin<H: Handler + Send>(
+    executor: Held<Executor<H>>,
+    shared: &Arc<Shared<H>>,
+    ready: &SyncSender<Result<(), crate::upcalls::StartError>>,
+) {
+    shared.begun.store(true, Ordering::Release);
+    CompletionGuard::kept(shared, |completion_guard| {
+        enter(executor, shared, ready, completion_guard)
+    });
+}
+
+fn enter<H: Handler + Send>(
+    mut executor: Held<Executor<H>>,
+    shared: &Arc<Shared<H>>,
+    ready: &SyncSender<Result<(), crate::upcalls::StartError>>,
+    completion_guard: &CompletionGuard<'_, H>,
+) {
+    let slots = executor.slots.len();
+    let mut releases = vec![None; slots];
+    for (slot, period, next) in executor.policy.schedule() {
+        releases[slot as usize] = next.map(|next| (period, next));
+    }
+    let rates = crate::level_order::Rates::with_phases(releases);
+    let entered = executor.placement.enter(rates, executor.grant.as_mut());
+    match entered {
+        Ok(level_order) => executor.level_order = level_order,
+        Err(refused) => {
+            // The receiver waits for exactly this message.
+            let _ = ready.send(Err(refused));
+            return finish(executor, End::Stopped, completion_guard, shared);
+        }
+    }
+    let (home, comes_by) = rtrb::RingBuffer::new(1);
+    executor.home = Some(comes_by);
+    shared.watch.watch_this_thread();
+    let _ = ready.send(Ok(()));
+    turn(executor, shared, home, completion_guard);
+}
+
+/// Runs the loop until there is a reason to stop, or until this thread is replaced: then its
+/// handler is sent home.
+pub(super) fn turn<H: Handler + Send>(
+    mut executor: Held<Executor<H>>,
+    shared: &Arc<Shared<H>>,
+    mut home: rtrb::Producer<Home<H>>,
+    completion_guard: &CompletionGuard<'_, H>,
+) {
+    let mut now = clock::now();
+    loop {
+        let turned = match executor.choose(now, shared) {
+            Ok(Choice::Again(at)) => {
+                now = at;
+                continue;
+            }
+            Ok(Choice::RealTime(turn)) => run_turn(executor, turn, now, shared),
+            Ok(Choice::BestEffort(turn)) => run_quantum(executor, &turn, now, shared),
+            Err(end) => return finish(executor, end, completion_guard, shared),
+        };
+        match turned {
+            Turned::On(still_ours, at) => (executor, now) = (still_ours, at),
+            Turned::Panicked(executor, panic) => {
+                return finish(executor, End::Panicked(panic), completion_guard, shared);
+            }
+            Turned::Aside(comes) => {
+                completion_guard.relieved();
+                // The queue has room for exactly this one.
+                let _room = home.push(comes);
+                drop(home);
+                shared.wakeups.notify();
+                return;
+            }
+        }
+    }
+}
+
+/// Ends the run loop: everything goes back to the owner.
+pub(super) fn finish<H: Handler + Send>(
+    mut executor: Held<Executor<H>>,
+    end: End,
+    completion_guard: &CompletionGuard<'_, H>,
+    shared: &Shared<H>,
+) {
+    // This comes first: a thread that is no longer real-time must not be lifted again.
+    shared.watch.needs_no_lift();
+    shared.watch.idle(Instant::MAX);
+    let unfinished = executor.unfinished(clock::now());
+    // The thread's place in the order across processes goes with it.
+    executor.level_order = None;
+    let exec_time = executor.exec_time + clock::thread_cpu_time();
+    let out = std::mem::take(&mut executor.out);
+    let slots = std::mem::take(&mut executor.slots);
+    let present = |slot: Slot<H>| Some((slot.task?, slot.handler?));
+    let handlers = slots.into_iter().filter_map(present).collect();
+    let (is_lost, _retired) = (false, std::mem::take(&mut executor.retired));
+    completion_guard.tell(Finish { end, unfinished, exec_time, handlers, out, is_lost, _retired });
 }

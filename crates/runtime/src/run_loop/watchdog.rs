@@ -12,7 +12,7 @@
 
 use punctual_model::{Duration, Instant};
 
-use super::account::Account;
+use super::watch::Account;
 
 /// The number of times that the guard waits for a thread that wants the CPU and does not get it.
 const REPRIEVES: u32 = 32;
