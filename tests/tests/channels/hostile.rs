@@ -4,8 +4,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use punctual_channel::client::{Geometry, Sending};
-use punctual_channel::rings::client::map;
-use punctual_channel::rings::{Puts, Side, server};
+use punctual_channel::rings::map;
+use punctual_channel::rings::{Puts, Side};
 use punctual_client::want::WantedChannel;
 use punctual_client::wire::Event;
 use punctual_client::{Broker as Connection, GrantedChannel};
@@ -198,7 +198,7 @@ fn the_memory_of_queues_has_a_quota() {
     let broker = Broker::start(&CONFIG.replace("1GiB", "64KiB"));
     let mut connection = broker.connect();
     let want = to(listener().1, 500, 1_000, Framing::Datagram);
-    let each = server::bytes(want.geometry());
+    let each = rings::bytes(want.geometry());
     let mut granted = Vec::new();
     let refused = loop {
         match connection.open_channel(&want) {
@@ -250,7 +250,7 @@ fn a_quota_that_is_used_up_is_free_again_at_once() {
     let broker = Broker::start(&CONFIG.replace("1GiB", "128KiB"));
     let mut connection = broker.connect();
     let want = WantedChannel { slots: 128, ..to(listener().1, 500, 1_000, Framing::Datagram) };
-    assert!(2 * server::bytes(want.geometry()) > 128 << 10, "there is room for one");
+    assert!(2 * rings::bytes(want.geometry()) > 128 << 10, "there is room for one");
     for _ in 0..50 {
         // A used channel stays accounted for until its last message would be due.
         let mut granted = None;

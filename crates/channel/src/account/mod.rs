@@ -8,19 +8,15 @@
 //! An event costs some nanoseconds, and an account less than 1 KiB.
 
 mod delays;
-mod judge;
 mod receipts;
 mod recorder;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use delays::{DelayCounts, FINEST, LONGEST};
-pub use judge::Judge;
 pub use receipts::{
     Datagrams, Outcome, Receipts, ReceivedAccount, ReceivedLosses, ReceivedSnapshot,
 };
-pub use recorder::{Account, Delivered, Loss, Recorder};
-pub use snapshot::{Losses, Snapshot};
-pub use verdict::{Broken, Unknown, Verdict};
+pub use recorder::{Account, Delivered, Judge, Loss, Recorder};
+pub use verdict::{Broken, Losses, Snapshot, Unknown, Verdict};

@@ -1,4 +1,6 @@
 //! The writer of a channel's account, and the part that it shares.
+//!
+//! [`Judge`] decides when a message counts as arrived.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_model::{Duration, Instant};
 
 use super::delays::Delays;
-use super::snapshot::{Losses, Snapshot};
+use super::verdict::{Losses, Snapshot};
+
+// Ten thousand channels need a known amount: ten megabytes.
+const _: () = assert!(size_of::<Account>() <= 1024);
 
 /// The account of one channel, as other threads see it.
 #[derive(Debug)]
@@ -35,9 +40,6 @@ pub struct Account {
     due: AtomicU64,
     delays: Delays,
 }
-
-// Ten thousand channels need a known amount: ten megabytes.
-const _: () = assert!(size_of::<Account>() <= 1024);
 
 /// The cause of a message's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,4 +249,52 @@ impl Recorder {
 
 fn figure_of(delay_bound: Option<Duration>) -> u64 {
     delay_bound.map_or(u64::MAX, Duration::as_nanos)
+}
+
+/// Regulates the arrivals by which a channel's promise is judged. They are `I_min` apart, as the
+/// arrivals by which its messages are scheduled are. But they count from when each message was
+/// published, not from when a server saw it. So a server that did not look is found in breach.
+///
+/// The client reports when a message was published, and may lie. Its time is accepted as far as it
+/// can be true: after the last look at the ring that did not find the message, and before the look
+/// that did. So a lie worsens the verdict on the client's own channel and changes nothing else:
+/// scheduling uses only what the server saw.
+///
+/// ```
+/// use punctual_channel::account::Judge;
+/// use punctual_model::{Duration, Instant};
+///
+/// let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+/// let spacing = Duration::from_millis(10);
+/// let mut judge = Judge::default();
+/// // Published at 103, and found by a look at 105 after one at 100.
+/// assert_eq!(judge.arrival(spacing, at(100), at(105), at(103)), at(103));
+/// // The next one counts no earlier than its contract allows.
+/// assert_eq!(judge.arrival(spacing, at(105), at(106), at(105)), at(113));
+/// // An impossible time is not accepted.
+/// assert_eq!(judge.arrival(spacing, at(200), at(205), at(7)), at(200));
+/// assert_eq!(judge.arrival(spacing, at(300), at(305), at(999)), at(305));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Judge {
+    /// The earliest arrival of the next message.
+    next: Instant,
+}
+
+impl Judge {
+    /// Returns when a message counts as arrived that was not there at `absent`, was there at
+    /// `seen`, and was `published` in between, as its client reports. The channel's messages are
+    /// `spacing` apart.
+    #[inline]
+    pub fn arrival(
+        &mut self,
+        spacing: Duration,
+        absent: Instant,
+        seen: Instant,
+        published: Instant,
+    ) -> Instant {
+        let arrived = published.max(absent).min(seen).max(self.next);
+        self.next = arrived.saturating_add(spacing);
+        arrived
+    }
 }

@@ -4,8 +4,8 @@
 //! the kernel, and none allocates. Permissions are up to the broker and not visible here: the
 //! descriptors that [`Sending::map`] takes come from a server by some connection ([`Attach`]).
 //!
-//! - [`sending`], [`batch`]: put messages in, one by one or several at a time in place.
-//! - [`receiving`], [`message`]: take messages out, as a copy or in place.
+//! - [`sending`]: put messages in, one by one or several at a time in place.
+//! - [`receiving`]: take messages out, as a copy or in place.
 //! - [`compact`]: a channel in a line of text.
 //! - `peer`: the bells, and whether a server still has the other end.
 //!
@@ -33,47 +33,16 @@
 //! ring, and nothing may come between the first and the second. Calls that send or receive take the
 //! third step themselves if it was left out.
 
-pub mod batch;
 pub mod compact;
 mod error;
-pub mod message;
 mod peer;
 pub mod receiving;
 pub mod sending;
 #[cfg(test)]
 mod tests;
 
-use punctual_ring::frames::Corrupt;
-
-use crate::rings::{Passed, RingError};
-pub use batch::{Batch, Slot};
 pub use error::{DrainError, ReceiveError, RejoinError, SendError};
-pub use message::Message;
+pub use peer::Attach;
 pub use punctual_ring::frames::{Geometry, Rest};
-pub use receiving::{Received, Receiving};
-pub use sending::Sending;
-
-/// An end of a channel, as the code that requests a queue from a server needs it.
-pub trait Attach: Sized {
-    /// Maps a queue of a channel that has none yet. The queue was made with this geometry and
-    /// begins with message 0.
-    ///
-    /// # Errors
-    /// Returns an error if it is no such queue, or there is no memory.
-    fn map(queue: Passed, geometry: Geometry) -> Result<Self, RingError>;
-
-    /// Returns the number of the first message that the next queue carries. The server that makes
-    /// that queue needs it.
-    ///
-    /// # Errors
-    /// Returns an error if the last server's part of the memory is inconsistent.
-    fn next_number(&mut self) -> Result<u64, Corrupt>;
-
-    /// Goes on with a queue of the next server, after the last one has gone. The queue was made to
-    /// begin with message `first`, as [`Self::next_number`] returned. To a server that is still
-    /// there, this end is gone from here on.
-    ///
-    /// # Errors
-    /// Returns an error if it is no such queue. Then nothing has changed.
-    fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError>;
-}
+pub use receiving::{Message, Received, Receiving};
+pub use sending::{Batch, Sending, Slot};

@@ -1,9 +1,12 @@
 //! The server as an end sees it: a bell, which is rung a last time when the server ends, and a
-//! doorbell.
+//! doorbell; and an end as the server's side needs it.
 
 use punctual_linux::pass::{Bell, Doorbell, PassError, WaitOutcome};
 use punctual_model::Instant;
-use punctual_ring::frames::Wake;
+use punctual_ring::frames::{Corrupt, Geometry, Wake};
+
+use super::RejoinError;
+use crate::rings::{Passed, RingError};
 
 /// The bells of an end, and whether the server is gone.
 #[derive(Debug)]
@@ -61,4 +64,29 @@ impl Peer {
         }
         Ok(())
     }
+}
+
+/// An end of a channel, as the code that requests a queue from a server needs it.
+pub trait Attach: Sized {
+    /// Maps a queue of a channel that has none yet. The queue was made with this geometry and
+    /// begins with message 0.
+    ///
+    /// # Errors
+    /// Returns an error if it is no such queue, or there is no memory.
+    fn map(queue: Passed, geometry: Geometry) -> Result<Self, RingError>;
+
+    /// Returns the number of the first message that the next queue carries. The server that makes
+    /// that queue needs it.
+    ///
+    /// # Errors
+    /// Returns an error if the last server's part of the memory is inconsistent.
+    fn next_number(&mut self) -> Result<u64, Corrupt>;
+
+    /// Goes on with a queue of the next server, after the last one has gone. The queue was made to
+    /// begin with message `first`, as [`Self::next_number`] returned. To a server that is still
+    /// there, this end is gone from here on.
+    ///
+    /// # Errors
+    /// Returns an error if it is no such queue. Then nothing has changed.
+    fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError>;
 }

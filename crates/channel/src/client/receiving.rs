@@ -1,16 +1,22 @@
-//! The receiving end.
+//! The receiving end, and a message in the memory in which it came.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_linux::pass::WaitOutcome;
 use punctual_model::Instant;
-use punctual_ring::frames::{Corrupt, Geometry, Rest};
+use punctual_ring::frames::{Addressed as _, Corrupt, Frame, Geometry, Rest, Words as _};
 
-use super::message::Location;
-use super::peer::Peer;
-use super::{Attach, Message, ReceiveError, RejoinError};
-use crate::rings::{Passed, RingError, Side, Takes, client};
+use super::peer::{Attach, Peer};
+use super::{ReceiveError, RejoinError};
+use crate::rings;
+use crate::rings::{Passed, RingError, Side, Takes, View};
+
+/// The bytes of a word of shared memory.
+const WORD: usize = 8;
+
+/// The number of words that are copied at once.
+const COPIED: usize = 16;
 
 /// A message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,17 +57,17 @@ pub struct Received {
 /// ```
 #[derive(Debug)]
 pub struct Receiving {
-    pub(super) takes: Takes,
+    takes: Takes,
     /// The queues of earlier servers that are not empty yet, the oldest first.
-    pub(super) earlier: VecDeque<Takes>,
-    pub(super) peer: Peer,
+    earlier: VecDeque<Takes>,
+    peer: Peer,
     /// The oldest message, taken and not released: at most this one is held.
-    pub(super) oldest: Option<Location>,
+    oldest: Option<Location>,
 }
 
 impl Attach for Receiving {
     fn map(queue: Passed, geometry: Geometry) -> Result<Self, RingError> {
-        Ok(client::map(queue, geometry, 0)?.into())
+        Ok(rings::map(queue, geometry, 0)?.into())
     }
 
     fn next_number(&mut self) -> Result<u64, Corrupt> {
@@ -72,7 +78,7 @@ impl Attach for Receiving {
     fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError> {
         self.rise();
         self.takes.refresh()?;
-        let Side { end, bell, doorbell } = client::map::<Takes>(queue, self.geometry(), first)?;
+        let Side { end, bell, doorbell } = rings::map::<Takes>(queue, self.geometry(), first)?;
         let last = std::mem::replace(&mut self.takes, end);
         // Messages in the last queue are received first.
         if last.released() != last.pushed() {
@@ -222,12 +228,12 @@ impl Receiving {
     }
 
     /// Returns the queue in which the oldest message is.
-    pub(super) fn source(&self) -> &Takes {
+    fn source(&self) -> &Takes {
         self.earlier.front().unwrap_or(&self.takes)
     }
 
     /// Releases the oldest message.
-    pub(super) fn release(&mut self) {
+    fn release(&mut self) {
         self.oldest = None;
         match self.earlier.front_mut() {
             // The server of an earlier queue is gone and need not be woken.
@@ -253,5 +259,90 @@ impl Receiving {
 impl AsFd for Receiving {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.peer.bell().as_fd()
+    }
+}
+
+/// The location of a message that was taken.
+#[derive(Clone, Copy, Debug)]
+struct Location {
+    /// The offset in the server's memory, in words.
+    word: usize,
+    bytes: usize,
+    arrived: Instant,
+}
+
+impl Location {
+    fn of(frame: Frame<'_, View>) -> Self {
+        Self {
+            word: frame.position() / WORD,
+            bytes: frame.len(),
+            arrived: Instant::from_nanos(frame.user()),
+        }
+    }
+}
+
+/// The next message of a channel. Its length is checked. Its bytes are in the server's memory; they
+/// can be copied out, or passed to the kernel by address.
+#[derive(Debug)]
+pub struct Message<'a> {
+    receiving: &'a mut Receiving,
+    location: Location,
+}
+
+impl<'a> Message<'a> {
+    fn of(receiving: &'a mut Receiving) -> Option<Self> {
+        receiving.oldest.map(|location| Self { receiving, location })
+    }
+
+    /// Returns the number of its bytes.
+    #[allow(clippy::len_without_is_empty, reason = "a message without bytes is a message")]
+    pub fn len(&self) -> usize {
+        self.location.bytes
+    }
+
+    /// Returns the message's number, counted from the first that the server put in, modulo 2⁶⁴.
+    pub fn number(&self) -> u64 {
+        // The oldest held message is the first that was not released.
+        self.receiving.source().released()
+    }
+
+    /// Returns when it came to this host, in CLOCK_MONOTONIC, as the server reports.
+    pub fn arrived(&self) -> Instant {
+        self.location.arrived
+    }
+
+    /// Copies its bytes from the byte `at` on.
+    ///
+    /// # Panics
+    /// Panics if the message has fewer bytes.
+    pub fn read(&self, at: usize, mut into: &mut [u8]) {
+        let Location { word, bytes, .. } = self.location;
+        assert!(at <= bytes && into.len() <= bytes - at, "beyond the message");
+        let memory = self.receiving.source().memory();
+        let (mut word, mut first) = (word + at / WORD, at % WORD);
+        let mut copied = [0; COPIED];
+        while !into.is_empty() {
+            let count = into.len().min(COPIED * WORD - first);
+            let words = (first + count).div_ceil(WORD);
+            memory.load_all(word, &mut copied[..words]);
+            let (some, rest) = into.split_at_mut(count);
+            let (head, whole) = some.split_at_mut((WORD - first).min(count));
+            head.copy_from_slice(&copied[0].to_ne_bytes()[first..first + head.len()]);
+            for (to, from) in whole.chunks_mut(WORD).zip(&copied[1..]) {
+                to.copy_from_slice(&from.to_ne_bytes()[..to.len()]);
+            }
+            (into, word, first) = (rest, word + words, 0);
+        }
+    }
+
+    /// Returns the address of its [`Self::len`] bytes, for the kernel to read (as in write(2))
+    /// while it is borrowed. Not for a `&[u8]`: the server may write at any time.
+    pub fn address(&self) -> *const u8 {
+        self.receiving.source().memory().address(self.location.word)
+    }
+
+    /// Gives its slot back to the server: the message was received.
+    pub fn release(self) {
+        self.receiving.release();
     }
 }

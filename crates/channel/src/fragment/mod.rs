@@ -28,12 +28,10 @@
 mod cut;
 mod header;
 mod history;
-mod limits;
 #[cfg(test)]
 mod oracle;
 mod outcome;
 mod reassembly;
-mod refused;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -41,7 +39,6 @@ mod tests;
 pub use cut::{Fragment, Fragments};
 pub use header::{HEADER_BYTES, Header, HeaderError};
 pub use history::MOST_IN_FLIGHT;
-pub use limits::Limits;
-pub use outcome::{Counts, Message, Taken};
+pub use outcome::{Counts, Message, Refused, Taken};
 pub use reassembly::Reassembly;
-pub use refused::Refused;
+pub use slot::Limits;

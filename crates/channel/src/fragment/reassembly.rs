@@ -4,10 +4,8 @@ use punctual_model::{Duration, Instant};
 
 use super::header::Header;
 use super::history::{History, Standing};
-use super::limits::Limits;
-use super::outcome::{Counts, Message, Taken};
-use super::refused::Refused;
-use super::slot::{Put, Slot};
+use super::outcome::{Counts, Message, Refused, Taken};
+use super::slot::{Limits, Put, Slot};
 
 /// The time by which a message may exceed its promised delay before its number is considered
 /// impossible.

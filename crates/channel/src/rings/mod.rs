@@ -23,21 +23,18 @@
 //!    page. This may wait for the client, too. Only then does a thread on which others depend see
 //!    it.
 
-pub mod client;
-mod error;
-pub mod server;
 #[cfg(test)]
 mod tests;
-mod view;
 
+use std::marker::PhantomData;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use punctual_linux::memfd::Writable;
-use punctual_linux::pass::{Bell, Doorbell};
-use punctual_ring::frames::{AttachError, Consumer, Geometry, Producer};
-
-pub use error::RingError;
-pub use view::View;
+use punctual_linux::memfd;
+use punctual_linux::memfd::{Lent, MemfdError, Others, Readable, Writable};
+use punctual_linux::pass::{Bell, Doorbell, PassError};
+use punctual_ring::frames::{Addressed, AttachError, Consumer, Geometry, Producer, Words};
+use rustix::io::Errno;
+use thiserror::Error;
 
 /// Puts messages into a queue from which the other process takes them.
 pub type Puts = Producer<Writable, View>;
@@ -182,8 +179,162 @@ impl Passed {
 /// # Errors
 /// Returns an error if there is no memory, or no descriptor is left.
 pub fn both<E: End>(geometry: Geometry) -> Result<(Side<E::Other>, Side<E>), RingError> {
-    let (made, passed) = server::Made::<E>::new(geometry, 0)?;
-    let client = client::map(passed, geometry, 0)?;
+    let (made, passed) = Made::<E>::new(geometry, 0)?;
+    let client = map(passed, geometry, 0)?;
     made.seal()?;
     Ok((client, made.freeze()?))
+}
+
+/// A queue whose client has not mapped its part yet, or whose client's part is not sealed yet. `E`
+/// is the server's end of it.
+#[derive(Debug)]
+pub struct Made<E> {
+    own: Writable,
+    lent: Lent,
+    file: OwnedFd,
+    geometry: Geometry,
+    bell: Bell,
+    doorbell: Doorbell,
+    end: PhantomData<fn() -> E>,
+}
+
+impl<E: End> Made<E> {
+    /// Makes a queue whose first message has the number `first`. Returns it and the descriptors to
+    /// pass to its client.
+    ///
+    /// Only the first page of the part that this side writes is allocated so far: the others are
+    /// charged to the client if the client maps them first.
+    ///
+    /// # Errors
+    /// Returns an error if there is no memory, or no descriptor is left.
+    pub fn new(geometry: Geometry, first: u64) -> Result<(Self, Passed), RingError> {
+        let (name, others_name) = E::own_first("punctual frames", "punctual page");
+        let (own, own_file) = Writable::create_sparse(name, E::bytes(geometry), Others::Read)?;
+        E::prepare(geometry, first, &own)?;
+        let (lent, file) = memfd::lend(others_name, E::Other::bytes(geometry))?;
+        let copied = rustix::io::fcntl_dupfd_cloexec(&file, 0).map_err(RingError::Descriptors)?;
+        let (bell, theirs) = Bell::pair()?;
+        bell.only_ring()?;
+        let doorbell = Doorbell::new()?;
+        // The same function also sorts the parts into frames and page.
+        let (frames, page) = E::own_first(own_file, copied);
+        let passed = Passed { frames, page, bell: theirs.into(), doorbell: doorbell.copy()? };
+        Ok((Self { own, lent, file, geometry, bell, doorbell, end: PhantomData }, passed))
+    }
+
+    /// Takes all rights to the part from the client but writing where it has mapped it. May wait
+    /// for as long as the client likes, which can hold the lock of the file. So it must be called
+    /// by a thread on which only that client depends.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel refuses.
+    pub fn seal(&self) -> Result<(), RingError> {
+        Ok(memfd::seal(&self.file)?)
+    }
+
+    /// Makes it a queue that can be used without waiting: checks the seals, allocates every page
+    /// and holds it in memory, and attaches. May wait for the client, which can hold the lock of a
+    /// page. So it must be called by a thread on which only that client depends.
+    ///
+    /// # Errors
+    /// Returns an error if it is not [sealed](Self::seal), if memory is lacking, or if the client's
+    /// part is not that of a queue of this geometry.
+    pub fn freeze(self) -> Result<Side<E>, RingError> {
+        let Self { mut own, lent, file, geometry, bell, doorbell, .. } = self;
+        let other = lent.freeze(&file)?;
+        own.populate()?;
+        own.hold(&other)?;
+        let end = E::attach(own, View(other))?;
+        let has = end.geometry();
+        if has != geometry {
+            return Err(RingError::OtherGeometry {
+                slots: has.slots(),
+                bytes: has.max_message(),
+                expected_slots: geometry.slots(),
+                expected_bytes: geometry.max_message(),
+            });
+        }
+        Ok(Side { end, bell, doorbell })
+    }
+}
+
+/// Returns the number of bytes of a queue's memory, both parts together.
+pub fn bytes(geometry: Geometry) -> u64 {
+    // Each is at most a few gigabytes.
+    (geometry.producer_bytes() + Geometry::CONSUMER_BYTES) as u64
+}
+
+/// Maps a queue that was made for this client. Makes the client's part that of an empty queue whose
+/// first message has the number `first`, as agreed with the server.
+///
+/// # Errors
+/// Returns an error if it is no such queue, or there is no memory.
+pub fn map<E: End>(passed: Passed, geometry: Geometry, first: u64) -> Result<Side<E>, RingError> {
+    let Passed { frames, page, bell, doorbell } = passed;
+    let (own, other) = E::own_first(frames, page);
+    let own = Writable::of(own, E::bytes(geometry))?;
+    E::prepare(geometry, first, &own)?;
+    let other = View(Readable::of(other, E::Other::bytes(geometry))?);
+    let end = E::attach(own, other)?;
+    Ok(Side { end, bell: Bell::of(bell)?, doorbell: Doorbell::of(doorbell) })
+}
+
+/// Memory that the other side writes, mapped only for reading.
+#[derive(Debug)]
+pub struct View(pub Readable);
+
+impl Words for View {
+    #[inline]
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    #[inline]
+    fn load(&self, at: usize) -> u64 {
+        self.0.load(at)
+    }
+
+    #[inline]
+    fn load_all(&self, at: usize, into: &mut [u64]) {
+        self.0.load_all(at, into);
+    }
+}
+
+impl Addressed for View {
+    #[inline]
+    fn address(&self, at: usize) -> *const u8 {
+        self.0.address(at)
+    }
+}
+
+/// The reason why client and server do not share a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RingError {
+    /// The memory does not exist, or could hurt the process that maps it.
+    #[error(transparent)]
+    Memory(#[from] MemfdError),
+    /// The memory is no queue.
+    #[error("the shared memory is no queue of messages: {0}")]
+    Queue(#[from] AttachError),
+    /// The bell could not be created.
+    #[error("there is no bell to wake each other: {0}")]
+    Bell(#[from] PassError),
+    /// No descriptor is left.
+    #[error("a descriptor cannot be duplicated: {0}; raise the limit on open files (ulimit -n)")]
+    Descriptors(Errno),
+    /// The queue differs from the granted one.
+    #[error(
+        "the queue has {slots} slots of {bytes} bytes instead of the {expected_slots} of \
+         {expected_bytes} that were granted: map it as granted"
+    )]
+    OtherGeometry {
+        /// Its number of slots.
+        slots: u32,
+        /// Their size.
+        bytes: u32,
+        /// The granted number of slots.
+        expected_slots: u32,
+        /// Their granted size.
+        expected_bytes: u32,
+    },
 }

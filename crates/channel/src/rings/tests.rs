@@ -6,8 +6,8 @@ use punctual_model::Instant;
 use punctual_ring::frames::{Corrupt, Geometry, Wake};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::server::Made;
-use super::{Passed, Puts, RingError, Side, Takes, both, client};
+use super::{Made, Passed, Puts, RingError, Side, Takes, both};
+use crate::rings;
 
 fn geometry() -> Geometry {
     Geometry::new(4, 100).expect("valid")
@@ -24,7 +24,7 @@ fn is_put(puts: &mut Puts, byte: u8) {
 fn a_queue_to_the_server_may_begin_at_any_number() {
     for first in [0, 5, u64::MAX] {
         let (made, passed) = Made::<Takes>::new(geometry(), first).expect("memory");
-        let mut client: Side<Puts> = client::map(passed, geometry(), first).expect("as made");
+        let mut client: Side<Puts> = rings::map(passed, geometry(), first).expect("as made");
         is_put(&mut client.end, 7);
         made.seal().expect("ours");
         let server = made.freeze().expect("sealed");
@@ -41,7 +41,7 @@ fn a_queue_to_the_server_may_begin_at_any_number() {
 fn a_queue_to_the_client_may_begin_at_any_number() {
     for first in [0, 5, u64::MAX] {
         let (made, passed) = Made::<Puts>::new(geometry(), first).expect("memory");
-        let client: Side<Takes> = client::map(passed, geometry(), first).expect("as made");
+        let client: Side<Takes> = rings::map(passed, geometry(), first).expect("as made");
         assert!(client.end.take().expect("sound").is_none(), "before there is a server");
         made.seal().expect("ours");
         let mut server = made.freeze().expect("sealed");
@@ -57,7 +57,7 @@ fn a_queue_to_the_client_may_begin_at_any_number() {
 fn a_queue_that_differs_from_the_made_one_is_refused() {
     // Not sealed: the server does not read it.
     let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
-    let _client: Side<Puts> = client::map(passed, geometry(), 0).expect("as made");
+    let _client: Side<Puts> = rings::map(passed, geometry(), 0).expect("as made");
     let refused = made.freeze().expect_err("not sealed");
     assert!(matches!(refused, RingError::Memory(MemfdError::NotFrozen { .. })), "{refused}");
     // Never written by the client.
@@ -67,18 +67,18 @@ fn a_queue_that_differs_from_the_made_one_is_refused() {
     // The same number of bytes, divided otherwise.
     let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let other = Geometry::new(4, 101).expect("valid");
-    let _client: Side<Puts> = client::map(passed, other, 0).expect("as many bytes");
+    let _client: Side<Puts> = rings::map(passed, other, 0).expect("as many bytes");
     made.seal().expect("ours");
     let refused = made.freeze().expect_err("of other messages");
     assert!(matches!(refused, RingError::OtherGeometry { bytes: 101, .. }), "{refused}");
     // The client cannot write the server's own part.
     let (_made, passed) = Made::<Puts>::new(geometry(), 0).expect("memory");
-    let refused = client::map::<Puts>(passed, geometry(), 0).expect_err("the wrong end");
+    let refused = rings::map::<Puts>(passed, geometry(), 0).expect_err("the wrong end");
     assert!(matches!(refused, RingError::Memory(MemfdError::ReadOnly)), "{refused}");
     // A queue of another size.
     let (_made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let larger = Geometry::new(8, 4_000).expect("valid");
-    assert!(client::map::<Puts>(passed, larger, 0).is_err());
+    assert!(rings::map::<Puts>(passed, larger, 0).is_err());
     let (_made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let three = Vec::from(passed.into_descriptors()).into_iter().take(3).collect();
     assert_eq!(Passed::of(three).map_err(|three| three.len()).err(), Some(3));
@@ -91,7 +91,7 @@ fn an_impossible_beginning_is_refused() {
     let bytes = geometry().producer_bytes();
     let frames = passed.frames.try_clone().expect("a descriptor");
     let frames = Writable::of(frames, bytes).expect("it is the client's to write");
-    let _client: Side<Puts> = client::map(passed, geometry(), 10).expect("as made");
+    let _client: Side<Puts> = rings::map(passed, geometry(), 10).expect("as made");
     // The ninth word counts the published messages.
     frames.words()[8].store(15, Ordering::Relaxed);
     made.seal().expect("ours");
@@ -107,7 +107,7 @@ fn holes_that_were_punched_before_sealing_are_filled() {
     let geometry = Geometry::new(64, 1_400).expect("valid");
     let (made, passed) = Made::<Takes>::new(geometry, 0).expect("memory");
     let frames = passed.frames.try_clone().expect("a descriptor");
-    let mut client: Side<Puts> = client::map(passed, geometry, 0).expect("as made");
+    let mut client: Side<Puts> = rings::map(passed, geometry, 0).expect("as made");
     is_put(&mut client.end, 1);
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let bytes = geometry.producer_bytes() as u64;

@@ -5,6 +5,8 @@
 //! distinguishes it from others, and error reports of routers and peers about its datagrams reach
 //! no other channel. Channels whose packets have headers may share a socket, if they have one
 //! destination.
+//!
+//! [`Wire`] is the transport that a server has chosen: this one or an emulated link.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use std::sync::Arc;
 use punctual_linux::net::{LARGEST_PAYLOAD, LONGEST_TRAIN, Outgoing, Place, SendError, UdpSocket};
 use punctual_model::{Duration, Instant};
 
-use super::{HandedOver, NotTaken, Packet, Piece, Transport};
+use super::emulated::NullDevice;
+use super::packet::{HandedOver, NotTaken, Packet, Piece, Transport};
 
 /// The time after which a queue that was full is tried again: that of some packets on a fast link.
 const RETRY: Duration = Duration::from_micros(50);
@@ -133,6 +136,26 @@ fn not_taken(error: &SendError, now: Instant, packet: &Packet<'_>) -> NotTaken {
         }
         SendError::AddressGone | SendError::NoDestination => NotTaken::Gone,
         _ => NotTaken::Unreachable,
+    }
+}
+
+/// A transport of a server.
+#[derive(Debug)]
+pub enum Wire {
+    /// The network.
+    Udp(Udp),
+    /// An emulated link that drops all packets: for tests and experiments.
+    Null(NullDevice<()>),
+}
+
+impl Transport for Wire {
+    type To = u32;
+
+    fn hand_over(&mut self, now: Instant, to: u32, packets: &[Packet<'_>]) -> HandedOver {
+        match self {
+            Self::Udp(udp) => udp.hand_over(now, to, packets),
+            Self::Null(null) => null.hand_over(now, to, packets),
+        }
     }
 }
 

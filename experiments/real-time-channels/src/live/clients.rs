@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punctual_channel::rings::client::map;
-use punctual_channel::rings::server::Made;
+use punctual_channel::rings::Made;
+use punctual_channel::rings::map;
 use punctual_channel::rings::{Puts, Side, Takes, both};
 use punctual_linux::clock;
 use punctual_linux::memfd::Readable;

@@ -21,7 +21,6 @@ mod tests;
 use std::collections::BTreeMap;
 
 use punctual_analysis::{Exchange, Refusal, Request, Steps, System};
-use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
 use punctual_model::{Duration, Instant};
 
@@ -76,7 +75,7 @@ impl ChannelEntries {
     fn count(&mut self, id: GrantId, entry: Entry) {
         let sum = self.users.entry(entry.uid).or_default();
         sum.channels += 1;
-        sum.bytes += server::bytes(entry.want.geometry());
+        sum.bytes += rings::bytes(entry.want.geometry());
         sum.bps += entry.bps;
         self.best_effort += u32::from(entry.shares_the_rest());
         self.entries.insert(id, entry);
@@ -87,7 +86,7 @@ impl ChannelEntries {
         self.best_effort -= u32::from(entry.shares_the_rest());
         if let Some(sum) = self.users.get_mut(&entry.uid) {
             sum.channels -= 1;
-            sum.bytes -= server::bytes(entry.want.geometry());
+            sum.bytes -= rings::bytes(entry.want.geometry());
             sum.bps -= entry.bps;
             if sum.channels == 0 {
                 self.users.remove(&entry.uid);

@@ -1,7 +1,6 @@
 //! The test of a channel against the user's quota.
 
 use punctual_analysis::Refusal;
-use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Direction};
 
 use super::super::terms::Asker;
@@ -25,7 +24,7 @@ impl AdmissionState {
             let why = format!("this user has {} channels and may have {most}", has.channels);
             return Err(denied("quota", why, None));
         }
-        let wanted = server::bytes(want.geometry());
+        let wanted = rings::bytes(want.geometry());
         let most = quota.queue_memory;
         if has.bytes.saturating_add(wanted) > most {
             let why = format!(

@@ -5,7 +5,7 @@ use std::sync::mpsc::{TryRecvError, sync_channel};
 
 use punctual_channel::account::Recorder;
 use punctual_channel::client::Geometry;
-use punctual_channel::rings::server::{self, Made};
+use punctual_channel::rings::Made;
 use punctual_channel::rings::{Passed, Puts, RingError, Side, Takes};
 use punctual_channel::server::receiver::{self, thread::Order};
 use punctual_channel::server::sender::Opening;
@@ -86,7 +86,7 @@ impl Channels {
         // A channel that was granted before has room, whatever the quota says today.
         let most = asker.quota.quota.queue_memory.max(entered);
         self.memory.look();
-        self.memory.exceeds(asker.uid, server::bytes(geometry), most, channels.into())
+        self.memory.exceeds(asker.uid, rings::bytes(geometry), most, channels.into())
     }
 
     /// Makes a queue for a channel that has none, in place of an earlier one that is not attached.

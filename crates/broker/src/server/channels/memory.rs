@@ -77,15 +77,15 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use punctual_channel::rings::server::{self, Made};
-    use punctual_channel::rings::{Puts, Takes, client};
+    use punctual_channel::rings::Made;
+    use punctual_channel::rings::{Puts, Takes};
 
     use super::*;
 
     #[test]
     fn a_queue_counts_until_both_sides_have_released_it() {
         let geometry = Geometry::new(64, 1_400).expect("valid");
-        let each = server::bytes(geometry);
+        let each = rings::bytes(geometry);
         let mut memory = Memory::new().expect("inotify");
         let most = 3 * each;
         let mut queues = Vec::new();
@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(memory.exceeds(7, each, most, 0), None);
             let (made, passed) = Made::<Takes>::new(geometry, 0).expect("memory");
             memory.enter(7, &passed, geometry).expect("watched");
-            queues.push((made, client::map::<Puts>(passed, geometry, 0).expect("as made")));
+            queues.push((made, rings::map::<Puts>(passed, geometry, 0).expect("as made")));
         }
         assert_eq!(memory.exceeds(7, each, most, 0), Some(most));
         assert_eq!(memory.exceeds(8, each, most, 0), None);

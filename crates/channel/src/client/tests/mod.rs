@@ -13,8 +13,7 @@ use punctual_ring::frames::{Geometry, Rest, Wake};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{Attach, Receiving, Sending};
-use crate::rings::server::Made;
-use crate::rings::{End, Passed, Puts, Side, Takes};
+use crate::rings::{End, Made, Passed, Puts, Side, Takes};
 
 /// Returns a time that is late enough on any machine.
 fn patience() -> Instant {

@@ -10,8 +10,7 @@ use punctual_policy::ingress::{Police, QUANTUM, Regulator, Urgency};
 use punctual_ring::frames::Wake;
 
 use super::early::{Early, Seen};
-use super::error::{Ended, OpenError};
-use super::terms::Terms;
+use super::terms::{Ended, OpenError, Terms};
 use super::watch::Reporting;
 use crate::account::{Receipts, ReceivedAccount};
 use crate::fragment::Reassembly;

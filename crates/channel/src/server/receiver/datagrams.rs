@@ -5,7 +5,7 @@ use punctual_model::Instant;
 use punctual_policy::ingress::QUANTUM;
 
 use super::channel::{Channel, Clocks, Served};
-use super::error::Ended;
+use super::terms::Ended;
 use crate::account::Outcome;
 
 /// Reads up to `most` datagrams, at most [`QUANTUM`].

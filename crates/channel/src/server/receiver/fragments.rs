@@ -6,7 +6,7 @@ use punctual_linux::net::{Inbox, ReceiveError};
 use punctual_model::Instant;
 
 use super::channel::{Channel, Clocks, Served, delay};
-use super::error::Ended;
+use super::terms::Ended;
 use crate::account::Outcome;
 use crate::fragment::{Message, Taken};
 

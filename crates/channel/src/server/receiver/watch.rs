@@ -15,8 +15,6 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::Seat;
-
 /// The number of events taken at a time; the others are taken the next time.
 const EVENTS: usize = 64;
 
@@ -135,4 +133,11 @@ fn report_of(word: u64) -> Report {
         return Report::Ordered;
     }
     Report::Readable(Seat { at: word as u32, generation: (word >> 32) as u32 })
+}
+
+/// A channel of a receiver: its place, and the number of channels that had the place before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seat {
+    pub(super) at: u32,
+    pub(super) generation: u32,
 }

@@ -19,7 +19,6 @@
 mod channel;
 mod feed;
 mod hand_over;
-mod room;
 #[cfg(test)]
 mod tests;
 pub mod thread;
@@ -37,6 +36,7 @@ use crate::account::Loss;
 use crate::server::events::Events;
 use crate::transport::Transport;
 use channel::promised;
+
 pub use channel::{Channel, Opening};
 
 /// The number of vain rings between two messages after which a channel is ended. An honest client

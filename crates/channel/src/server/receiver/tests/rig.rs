@@ -13,8 +13,8 @@ use punctual_ring::frames::Geometry;
 
 use crate::account::ReceivedSnapshot;
 use crate::fragment::Fragments;
-use crate::rings::server::Made;
-use crate::rings::{Puts, Side, Takes, client};
+use crate::rings;
+use crate::rings::{Made, Puts, Side, Takes};
 use crate::server::receiver::{Channel, Ended, Opening, Receiver, Terms, Turn};
 use crate::server::ringer::Ringers;
 
@@ -83,7 +83,7 @@ impl Rig {
         let (made, passed) = Made::<Puts>::new(geometry, 0).expect("memory");
         let page = passed.page.try_clone().expect("descriptors");
         let page = Writable::of(page, bytes).expect("the client's to write");
-        let client: Side<Takes> = client::map(passed, geometry, 0).expect("as made");
+        let client: Side<Takes> = rings::map(passed, geometry, 0).expect("as made");
         made.seal().expect("ours");
         let server = made.freeze().expect("as made");
         let socket = Setup::at("127.0.0.1:0".parse().expect("valid"));

@@ -26,14 +26,12 @@ use super::{Channel, Ended, Opening, Sender};
 use crate::server::events::Events;
 use crate::server::orders::{Desk, desk_and_post};
 use crate::transport::Wire;
-use run_loop::RunLoop;
+use run_loop::{Order, POST, Report, RunLoop};
+
 pub use run_loop::{LOOKS_EVERY, SPIN};
 
 /// The number of orders that may wait.
 const ORDERS: usize = 1024;
-
-/// The orders' own number among those of the channels.
-const POST: u64 = u64::MAX;
 
 /// The setup of a sender's thread.
 #[derive(Debug)]
@@ -53,29 +51,6 @@ pub struct Setup {
     pub wire: Wire,
     /// The queue for events of each message, if they are wanted.
     pub events: Option<Events>,
-}
-
-#[derive(Debug)]
-enum Order {
-    Open { key: u32, channel: Box<Channel>, socket: Option<Arc<UdpSocket>> },
-    Change { key: u32, terms: Terms },
-    Close { key: u32 },
-    Finish { key: u32 },
-    Look,
-}
-
-#[derive(Debug)]
-enum Report {
-    Ended {
-        key: u32,
-        why: Ended,
-    },
-    /// The control side destroys the channel.
-    Closed {
-        key: u32,
-        channel: Box<Channel>,
-        socket: Option<Arc<UdpSocket>>,
-    },
 }
 
 /// A report of a sender's thread.

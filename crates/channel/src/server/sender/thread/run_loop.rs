@@ -5,15 +5,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_linux::clock;
+use punctual_linux::net::UdpSocket;
 use punctual_model::{Duration, Instant};
-use rustix::event::epoll;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use punctual_policy::egress::Terms;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 
 use super::super::{Sender, Turn};
-use super::{Order, POST, Report};
 use crate::server::orders::Post;
+use crate::server::sender::{Channel, Ended};
 use crate::transport::Wire;
+
+/// The orders' own number among those of the channels.
+pub(super) const POST: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(super) enum Order {
+    Open { key: u32, channel: Box<Channel>, socket: Option<Arc<UdpSocket>> },
+    Change { key: u32, terms: Terms },
+    Close { key: u32 },
+    Finish { key: u32 },
+    Look,
+}
+
+#[derive(Debug)]
+pub(super) enum Report {
+    Ended {
+        key: u32,
+        why: Ended,
+    },
+    /// The control side destroys the channel.
+    Closed {
+        key: u32,
+        channel: Box<Channel>,
+        socket: Option<Arc<UdpSocket>>,
+    },
+}
 
 /// The number of blocks in a row after which the bells are looked at, whatever the time.
 const BLOCKS: u32 = 8;
