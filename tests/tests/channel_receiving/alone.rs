@@ -3,9 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_channel::client::Geometry;
-use punctual_channel::rings::Made;
-use punctual_channel::rings::map;
-use punctual_channel::rings::{Puts, Side, Takes};
+use punctual_channel::rings::{Made, Puts, Side, Takes, map};
 use punctual_channel::server::receiver::{Ended, Receiver};
 use punctual_linux::memfd::Writable;
 use punctual_model::Duration;

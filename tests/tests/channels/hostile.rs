@@ -4,8 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use punctual_channel::client::{Geometry, Sending};
-use punctual_channel::rings::map;
-use punctual_channel::rings::{Puts, Side};
+use punctual_channel::rings::{self, Puts, Side, map};
 use punctual_client::want::WantedChannel;
 use punctual_client::wire::Event;
 use punctual_client::{Broker as Connection, GrantedChannel};

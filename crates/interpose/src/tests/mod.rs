@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_channel::client::compact::Compact;
 use punctual_channel::client::{Attach as _, Sending};
-use punctual_channel::rings::Made;
-use punctual_channel::rings::{Side, Takes, both};
+use punctual_channel::rings::{Made, Side, Takes, both};
 use punctual_linux::pass::Bell;
 use punctual_ring::frames::Geometry;
 

@@ -47,66 +47,20 @@
 //! and link are one resource: a block takes the processor's time and then the link's, without
 //! interruption. `tests/tests/virtual_time/egress.rs` compares the two.
 
-mod message;
 mod regulator;
 #[cfg(test)]
 mod tests;
 
 use alloc::boxed::Box;
 
-use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
+use punctual_model::channel::{Link, Packetisation};
 use punctual_model::{Duration, Instant, Rank};
 
+use crate::egress::regulator::Promise;
 use crate::queues::{Class, ServiceOrder, ThreeQueues};
-use message::Message;
-pub use message::{Block, Sent};
-pub use regulator::Credits;
-use regulator::Regulator;
+use regulator::{Message, Regulator};
 
-/// The promise to a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
-    /// Each message leaves within its delay bound after its logical arrival.
-    RealTime {
-        /// The rank that admission assigned.
-        rank: Rank,
-        /// The time from logical arrival to the end of the transmission.
-        delay_bound: Duration,
-    },
-    /// None: messages leave when no other channel has one to send.
-    BestEffort,
-}
-
-/// A channel as the egress scheduler knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// The sizes, spacing and burst. For best effort, its share.
-    pub arrivals: LinearBounded,
-    /// The promise to it.
-    pub promise: Promise,
-    /// The handling of messages beyond the burst.
-    pub too_early: TooEarly,
-}
-
-/// The result of offering a message.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// The message was accepted.
-    Taken {
-        /// The time at which it counts as arrived; it may lie in the future.
-        logical: Instant,
-        /// True if its sender kept to its contract.
-        conforming: bool,
-    },
-    /// The message came too early, and its channel discards such messages. The state is unchanged.
-    TooEarly {
-        /// The time at which it would have conformed.
-        conforms_at: Instant,
-    },
-    /// The message is smaller or larger than declared. The state is unchanged.
-    WrongSize,
-}
+pub use regulator::{Block, Credits, Offered, Sent, Terms};
 
 /// The next action of the driver.
 #[must_use]

@@ -1,8 +1,10 @@
 use alloc::vec::Vec;
 
+use punctual_model::channel::{LinearBounded, TooEarly};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::regulator::Promise;
 use super::*;
 
 fn ns(n: u64) -> Instant {

@@ -4,9 +4,23 @@
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
 
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant};
 
-use super::Urgency;
+/// The urgency with which a channel waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Its message must be handed over by this time.
+    By(Instant),
+    /// Nothing was promised.
+    Later,
+}
+
+impl Urgency {
+    /// Returns the urgency of a message that came at `arrived`.
+    pub fn within(delay_bound: Option<Duration>, arrived: Instant) -> Self {
+        delay_bound.map_or(Self::Later, |bound| Self::By(arrived.saturating_add(bound)))
+    }
+}
 
 /// The channels with messages to read. The driver makes sure that each is in it at most once. `S`
 /// identifies a channel.

@@ -9,7 +9,7 @@
 use punctual_model::channel::BitRate;
 use punctual_model::{Duration, Instant};
 
-use super::Terms;
+use super::regulator::Terms;
 use crate::police::{Charge, Gcra, Policer as _, Verdict};
 
 /// Polices the messages of one channel, and their datagrams.

@@ -14,10 +14,51 @@
 //! message are shorter than the contract's spacing together, and the tolerance is longer than they
 //! are. A receiver that reads later catches up, because the limit's rate is above the contract's.
 
-use punctual_model::channel::ReadLimit;
+use punctual_model::channel::{LinearBounded, ReadLimit};
 use punctual_model::{Duration, Instant};
 
-use super::{QUANTUM, Terms};
+/// The most datagrams of one channel that are read in one turn.
+pub const QUANTUM: u32 = 16;
+
+/// The assumed delay variation of a network, if no other is known ([`Terms::unevenness`]).
+pub const UNEVENNESS: Duration = Duration::from_millis(2);
+
+/// The least number of datagrams that a socket buffers.
+pub(super) const LEAST_KEPT: u64 = 64;
+
+/// The most datagrams that a socket buffers, for promised channels and for best effort. Best effort
+/// gets few, because its waiting datagrams are those that could not be served.
+pub(super) const MOST_KEPT: (u64, u64) = (4_096, 256);
+
+/// The terms of a receiving channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The traffic that its sender declared, also for best effort.
+    pub arrivals: LinearBounded,
+    /// The longest time from a message's logical arrival to the end of its transmission; `None`:
+    /// best effort.
+    pub delay_bound: Option<Duration>,
+    /// The delay variation of the network: the longest time from sender to receiver less the
+    /// shortest. Messages that come earlier than this and the contract allow are discarded.
+    pub unevenness: Duration,
+    /// The most datagrams of a message.
+    pub datagrams: u32,
+    /// The datagrams that admission charged. Best effort is read without this limit.
+    pub reads: ReadLimit,
+}
+
+impl Terms {
+    /// Returns the number of datagrams that its socket buffers: those of all messages of a conforming
+    /// sender that can wait there until they may be read; for best effort, those of one burst.
+    pub fn kept(&self) -> u64 {
+        let Self { arrivals, delay_bound, unevenness, datagrams, .. } = self;
+        let waiting = delay_bound
+            .map_or(0, |bound| bound.saturating_add(*unevenness) / arrivals.min_inter_arrival());
+        let messages = waiting.saturating_add(u64::from(arrivals.max_burst())).saturating_add(1);
+        let most = if delay_bound.is_some() { MOST_KEPT.0 } else { MOST_KEPT.1 };
+        messages.saturating_mul(u64::from(*datagrams)).clamp(LEAST_KEPT, most)
+    }
+}
 
 /// Limits the datagrams that are read of one channel to those that admission charges.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use punctual_model::channel::{AtmContract, BitRate, Sensitivity};
 use punctual_model::{Duration, Instant};
 
-use super::scale::Scale;
-use super::{Breach, Policer, Verdict};
+use super::bucket::Scale;
+use super::verdict::{Breach, Policer, Verdict};
 
 /// Polices by credits (L4ATM, §2.5): at the beginning of each control interval a connection gets
 /// new credit, and a PDU conforms while enough is left for it. Unused credit is lost.

@@ -1,11 +1,11 @@
-//! The generic cell rate algorithm.
+//! The generic cell rate algorithm, and the policing by it of messages whose arrival was not
+//! observed.
 
-use punctual_model::channel::{AtmContract, BitRate};
+use punctual_model::channel::{AtmContract, BitRate, TooEarly};
 use punctual_model::{Duration, Instant};
 
-use super::bucket::{Measures, Tat};
-use super::scale::Scale;
-use super::{Breach, Policer, Verdict};
+use super::bucket::{Measures, Scale, Tat};
+use super::verdict::{Breach, Policer, Verdict};
 
 /// The amount that a PDU is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,5 +107,87 @@ impl Policer for Gcra {
             return too_large(bytes, self.max_sdu);
         }
         if self.tat.takes(now, bytes) { Verdict::Conforming } else { early(&self.tat) }
+    }
+}
+
+/// A policer for a sender whose messages are observed only now and then, so that each has an
+/// earliest and a latest possible arrival. It gives the benefit of the doubt: a message counts as
+/// having come at the first instant in between at which it conforms.
+///
+/// So a conforming sender is never found in breach, at whatever times it is observed. By induction
+/// a message counts as having come no later than it did, or in the same interval with no less
+/// credit left, so a message that conformed at its arrival conforms here. And the instants at which
+/// messages conform here are instants at which a conforming sender could have sent: a sender that
+/// breaks its contract gets no more than the contract allows.
+#[derive(Clone, Debug)]
+pub struct UncertainArrivals<P> {
+    policer: P,
+    /// The time at which the last charged message counts as having come.
+    last: Instant,
+}
+
+/// The verdict on a message.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UncertainVerdict {
+    /// The message may have kept to the contract; it is charged.
+    Conforming,
+    /// The message came early and waits; it is charged at a later time.
+    Waits {
+        /// The time at which it conforms.
+        until: Instant,
+    },
+    /// The message breaks the contract and is discarded. Nothing is charged.
+    Lost(Breach),
+}
+
+impl<P: Policer> UncertainArrivals<P> {
+    /// Wraps a policer that has judged no PDU yet.
+    pub fn new(policer: P) -> Self {
+        Self { policer, last: Instant::ZERO }
+    }
+
+    /// Judges a message of `bytes` that came at or after `since` and was there at `seen`. Neither
+    /// may decrease.
+    #[inline]
+    pub fn judge(
+        &mut self,
+        since: Instant,
+        seen: Instant,
+        bytes: u32,
+        too_early: TooEarly,
+    ) -> UncertainVerdict {
+        let at = since.max(self.last);
+        let conforms_at = match self.policer.police(at, bytes) {
+            Verdict::Conforming => {
+                self.last = at;
+                // If it counts later than it was seen, it is behind a message that waits.
+                return if at <= seen {
+                    UncertainVerdict::Conforming
+                } else {
+                    UncertainVerdict::Waits { until: at }
+                };
+            }
+            Verdict::NonConforming(Breach::TooEarly { conforms_at }) => conforms_at,
+            Verdict::NonConforming(breach) => return UncertainVerdict::Lost(breach),
+        };
+        let may_have_come_then = conforms_at <= seen;
+        if !may_have_come_then && too_early == TooEarly::Discard {
+            return UncertainVerdict::Lost(Breach::TooEarly { conforms_at });
+        }
+        let charged = self.policer.police(conforms_at, bytes);
+        debug_assert!(charged == Verdict::Conforming || conforms_at == Instant::MAX);
+        self.last = conforms_at;
+        if may_have_come_then {
+            UncertainVerdict::Conforming
+        } else {
+            UncertainVerdict::Waits { until: conforms_at }
+        }
+    }
+
+    /// Returns the time at which the last charged message counts as having come; time zero before
+    /// the first.
+    pub fn last(&self) -> Instant {
+        self.last
     }
 }

@@ -38,34 +38,11 @@ use punctual_model::{Backlog, Duration, Instant, Overrun, Rank, Upcall};
 use crate::numbers::Numbers;
 use crate::ready::ReadySet;
 use crate::releases::Releases;
-
-pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
-pub use membership::{CreateError, NoSuchUpcall, first_from, first_release};
 use order::Order;
 use state::State;
 
-/// An absence of this length is caught up, at any period.
-const CATCH_UP: Duration = Duration::from_millis(100);
-
-/// This number of periods is caught up, at any length.
-const CATCH_UP_PERIODS: u64 = 4;
-
-/// Returns the most jobs of an upcall with this period that may wait, including the running one:
-/// those of four periods or of 100 ms, whichever are more. If there are more, the oldest are
-/// [`Fate::Skipped`]; if one has begun, it continues, and those behind it are skipped when it ends.
-/// So an upcall that returns from a long absence keeps the CPU from other upcalls for no more than
-/// these.
-///
-/// ```
-/// use punctual_model::Duration;
-/// use punctual_policy::rmdp::most_pending;
-///
-/// assert_eq!(most_pending(Duration::from_millis(7)), 14);
-/// assert_eq!(most_pending(Duration::from_millis(40)), 4);
-/// ```
-pub fn most_pending(period: Duration) -> u64 {
-    (CATCH_UP / period).max(CATCH_UP_PERIODS)
-}
+pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
+pub use state::{CreateError, NoSuchUpcall, first_from, first_release, most_pending};
 
 /// The state machine.
 ///

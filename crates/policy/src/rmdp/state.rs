@@ -1,9 +1,15 @@
 //! The state of one upcall in the policy.
 
 use punctual_model::{Backlog, Duration, Instant, JobId, Overrun, Rank, Upcall};
+use thiserror::Error;
 
 use super::decisions::{Fate, Missed};
-use super::most_pending;
+
+/// An absence of this length is caught up, at any period.
+pub(super) const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// This number of periods is caught up, at any length.
+pub(super) const CATCH_UP_PERIODS: u64 = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct State {
@@ -200,4 +206,85 @@ impl State {
         self.reported = 0;
         self.demoted = false;
     }
+}
+
+/// The reason that an upcall was not created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CreateError {
+    /// All places are taken; the policy allocates only when it is made.
+    #[error("there is room for {capacity} upcalls and all of it is taken; close one first")]
+    Full {
+        /// The number of places.
+        capacity: usize,
+    },
+    /// The number is taken.
+    #[error("there is an upcall {task} already; close it first or take another number")]
+    Taken {
+        /// The number given.
+        task: u32,
+    },
+}
+
+/// The error for a number that no upcall has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("there is no upcall {task}: it was closed or never created")]
+pub struct NoSuchUpcall {
+    /// The number given.
+    pub task: u32,
+}
+
+/// Returns the first release at or after `from`, of releases at `first` and each `period` after it.
+/// An upcall resumes there, in its original phase.
+///
+/// ```
+/// use punctual_model::{Duration, Instant};
+/// use punctual_policy::rmdp::first_from;
+///
+/// let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
+/// let period = Duration::from_millis(10);
+/// assert_eq!(first_from(ms(3), period, ms(2)), ms(3));
+/// assert_eq!(first_from(ms(3), period, ms(40)), ms(43));
+/// ```
+pub fn first_from(first: Instant, period: Duration, from: Instant) -> Instant {
+    let periods = from.saturating_since(first).as_nanos().div_ceil(period.as_nanos());
+    first.saturating_add(period.checked_mul(periods).unwrap_or(Duration::MAX))
+}
+
+/// Returns the first release of an upcall that is created at `now`: the `requested` one, if that is
+/// ahead or less than a period ago; otherwise the next instant in its phase.
+///
+/// So "from now on" means at once, however long the request took, and a request for an instant long
+/// past sets the phase without jobs that were over before the creation. A job whose release has
+/// passed has less than its period left, which admission does not cover.
+///
+/// ```
+/// use punctual_model::{Duration, Instant};
+/// use punctual_policy::rmdp::first_release;
+///
+/// let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
+/// let period = Duration::from_millis(10);
+/// assert_eq!(first_release(ms(3), period, ms(2)), ms(3));
+/// assert_eq!(first_release(ms(3), period, ms(12)), ms(3), "late, and its deadline is ahead");
+/// assert_eq!(first_release(ms(3), period, ms(40)), ms(43));
+/// ```
+pub fn first_release(requested: Instant, period: Duration, now: Instant) -> Instant {
+    let passed = now.saturating_since(requested);
+    if passed < period { requested } else { first_from(requested, period, now) }
+}
+
+/// Returns the most jobs of an upcall with this period that may wait, including the running one:
+/// those of four periods or of 100 ms, whichever are more. If there are more, the oldest are
+/// [`Fate::Skipped`]; if one has begun, it continues, and those behind it are skipped when it ends.
+/// So an upcall that returns from a long absence keeps the CPU from other upcalls for no more than
+/// these.
+///
+/// ```
+/// use punctual_model::Duration;
+/// use punctual_policy::rmdp::most_pending;
+///
+/// assert_eq!(most_pending(Duration::from_millis(7)), 14);
+/// assert_eq!(most_pending(Duration::from_millis(40)), 4);
+/// ```
+pub fn most_pending(period: Duration) -> u64 {
+    (CATCH_UP / period).max(CATCH_UP_PERIODS)
 }

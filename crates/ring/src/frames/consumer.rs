@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use super::geometry::{DESCRIPTOR, DESCRIPTORS, WORD, consumer, producer};
+use super::geometry::{DESCRIPTOR, DESCRIPTORS, WORD, consumer, is_consumers, producer};
 use super::sleep::{Sleeper, Waker};
 use super::{Addressed, AttachError, Corrupt, Geometry, OwnWords, Rest, Wake, Words};
 
@@ -36,7 +36,7 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
     /// If `other` is no queue, or `own` does not belong to it.
     pub fn attach(own: O, other: R) -> Result<Self, AttachError> {
         let geometry = Geometry::of(&other)?;
-        super::is_consumers(&own)?;
+        is_consumers(&own)?;
         let released = own.load(consumer::RELEASED);
         let sleeper = Sleeper::attach(&own, consumer::SLEEPS);
         let consumer = Self {
@@ -60,7 +60,7 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
     /// # Errors
     /// If it has not the size of a consumer's page.
     pub fn prepare(first: u64, own: &O) -> Result<(), AttachError> {
-        super::is_consumers(own)?;
+        is_consumers(own)?;
         own.publish(consumer::RELEASED, first);
         Ok(())
     }

@@ -41,7 +41,6 @@
 //! 2.2), for processes that cannot revoke each other's pages.
 
 mod consumer;
-mod error;
 mod geometry;
 #[cfg(test)]
 mod hostile;
@@ -57,15 +56,8 @@ mod slots;
 mod tests;
 
 pub use consumer::{Consumer, Frame};
-pub use error::{AttachError, Corrupt};
-pub use geometry::{Geometry, GeometryError};
+pub use geometry::{AttachError, Corrupt, Geometry, GeometryError};
 pub use memory::{Addressed, OwnWords, Words};
 pub use producer::Producer;
 pub use sleep::{Rest, Wake};
 pub use slots::{Slot, Slots};
-
-/// Checks that the memory is as large as a consumer's page.
-fn is_consumers(memory: &impl Words) -> Result<(), AttachError> {
-    let (words, expected) = (memory.count(), Geometry::CONSUMER_BYTES / geometry::WORD);
-    if words == expected { Ok(()) } else { Err(AttachError::WrongSize { words, expected }) }
-}

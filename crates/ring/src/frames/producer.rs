@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::geometry::{DESCRIPTOR, DESCRIPTORS, MAGIC, WORD, consumer, producer};
+use super::geometry::{DESCRIPTOR, DESCRIPTORS, MAGIC, WORD, consumer, is_consumers, producer};
 use super::sleep::{Sleeper, Waker};
 use super::{AttachError, Corrupt, Geometry, OwnWords, Rest, Slot, Wake, Words};
 
@@ -135,7 +135,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     /// If the memory is no queue, or the consumer's page does not belong to it.
     pub fn attach(own: O, other: R) -> Result<Self, AttachError> {
         let geometry = Geometry::of(&own)?;
-        super::is_consumers(&other)?;
+        is_consumers(&other)?;
         let published = own.load(producer::PUSHED);
         let oldest = published.wrapping_sub(geometry.slots().into());
         let sleeper = Sleeper::attach(&own, producer::SLEEPS);

@@ -9,8 +9,6 @@
 //! priority, no thread could raise it. So a thread need not lower itself before it sleeps: the next
 //! thread to run does it.
 
-use super::entry::Word;
-
 /// The right to change the priority of a waiting thread.
 ///
 /// Any process that shares the table may write it, about any thread. So a process that uses it
@@ -141,4 +139,19 @@ pub(super) fn give_back<W: Word>(word: &W, claimed: Handoff, priority: u8) -> bo
     let turn = claimed.turn ^ 1;
     let back = Handoff { priority, turn, ..claimed }.word();
     word.replace(word_of(claimed.priority) | CLAIMED, back)
+}
+
+/// The operations that the table needs of an atomic word. In shared memory it is [`AtomicU64`]; the
+/// tests use one whose every interleaving is tried.
+pub trait Word {
+    /// Reads the word, and acquires everything that was written before the value read was stored.
+    fn load(&self) -> u64;
+    /// Writes the word, after everything that was written before (release).
+    fn store(&self, value: u64);
+    /// Writes the word and returns what it was, with both of these orders.
+    fn swap(&self, value: u64) -> u64;
+    /// Writes `new` if the word is `seen`, and returns whether it was.
+    fn replace(&self, seen: u64, new: u64) -> bool;
+    /// Raises the word to at least `value`.
+    fn raise_to(&self, value: u64);
 }

@@ -21,20 +21,17 @@
 //! The owner of each slot is settled elsewhere (by file locks, which the kernel releases when a
 //! process dies).
 
-mod entry;
 mod handoff;
 #[cfg(test)]
 mod interleavings;
-mod patience;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use entry::Entry;
-pub use entry::Word;
+use crate::releases::handoff::Word;
+
 pub use handoff::{Handoff, Taken};
-pub use patience::Patience;
 
 /// The slots of a table.
 pub const SLOTS: usize = 256;
@@ -178,5 +175,104 @@ impl<'a, W: Word> Releases<'a, W> {
     /// Returns the entries in use, each with its position.
     fn in_use(self) -> impl Iterator<Item = (usize, u64)> + use<'a, W> {
         self.entries[..ENTRIES * self.high()].iter().map(Word::load).enumerate()
+    }
+}
+
+impl Word for AtomicU64 {
+    fn load(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn store(&self, value: u64) {
+        self.store(value, Ordering::Release);
+    }
+
+    fn swap(&self, value: u64) -> u64 {
+        self.swap(value, Ordering::AcqRel)
+    }
+
+    fn replace(&self, seen: u64, new: u64) -> bool {
+        self.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn raise_to(&self, value: u64) {
+        self.fetch_max(value, Ordering::AcqRel);
+    }
+}
+
+/// A level and the instant from which it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The level. Higher is more urgent, as with SCHED_FIFO; never 0.
+    pub level: u8,
+    /// The instant in nanoseconds of CLOCK_MONOTONIC, kept in steps of 256, rounded up.
+    pub from: u64,
+}
+
+impl Entry {
+    /// Packs an entry. Returns zero for none, for level 0, and for an instant so late that it means
+    /// never.
+    fn word_of(entry: Option<Self>) -> u64 {
+        let Some(Self { level: level @ 1.., from }) = entry else { return 0 };
+        from.checked_next_multiple_of(256).map_or(0, |from| from | u64::from(level))
+    }
+
+    fn of_word(word: u64) -> Self {
+        Self { level: word as u8, from: word & !0xff }
+    }
+
+    fn has_passed(self, now: u64) -> bool {
+        self.level > 0 && self.from <= now
+    }
+
+    fn is_due_above(self, level: u8, now: u64) -> bool {
+        self.level > level && self.from <= now
+    }
+}
+
+/// The vain tries of one reader.
+#[derive(Debug)]
+pub struct Patience {
+    own: usize,
+    /// For each entry of the table: the word, and the time until which it is not worth another try.
+    vain: Box<[(u64, u64)]>,
+}
+
+impl Patience {
+    /// Creates the record of the process that has the slot `own`.
+    pub fn new(own: usize) -> Self {
+        Self { own, vain: vec![(0, 0); ENTRIES * SLOTS].into_boxed_slice() }
+    }
+
+    /// Returns whether another thread is to get the CPU before work of this level. Makes no system
+    /// call; each word costs a load and two comparisons.
+    pub fn runs_out<W: Word>(&self, releases: Releases<'_, W>, level: u8, now: u64) -> bool {
+        releases.in_use().any(|(at, word)| {
+            // Nearly every word fails here.
+            Entry::of_word(word).is_due_above(level, now)
+                && at / ENTRIES != self.own
+                && !(self.vain[at].0 == word && now < self.vain[at].1)
+        })
+    }
+
+    /// Records that this process gave way at `then` and got the CPU back at `now`. A thread that
+    /// was more urgent and whose entry has not changed cannot run here (it is dead, stopped, on
+    /// another CPU, or its timer is late). It gets another try when its entry is twice as old.
+    /// Calls `in_vain` with its slot.
+    pub fn gave_way<W: Word>(
+        &mut self,
+        releases: Releases<'_, W>,
+        level: u8,
+        then: u64,
+        now: u64,
+        mut in_vain: impl FnMut(usize),
+    ) {
+        for (at, word) in releases.in_use() {
+            if at / ENTRIES != self.own && Entry::of_word(word).is_due_above(level, then) {
+                let age = now.saturating_sub(Entry::of_word(word).from);
+                self.vain[at] = (word, now.saturating_add(age));
+                in_vain(at / ENTRIES);
+            }
+        }
     }
 }

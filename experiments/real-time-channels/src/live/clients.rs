@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punctual_channel::rings::Made;
-use punctual_channel::rings::map;
-use punctual_channel::rings::{Puts, Side, Takes, both};
+use punctual_channel::rings::{Made, Puts, Side, Takes, both, map};
 use punctual_linux::clock;
 use punctual_linux::memfd::Readable;
 use punctual_model::Duration;

@@ -21,6 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use punctual_analysis::{Exchange, Refusal, Request, Steps, System};
+use punctual_channel::rings;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
 use punctual_model::{Duration, Instant};
 

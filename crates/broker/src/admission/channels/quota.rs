@@ -1,5 +1,6 @@
 //! The test of a channel against the user's quota.
 
+use punctual_channel::rings;
 use punctual_analysis::Refusal;
 use punctual_model::channel::{BitRate, Direction};
 

@@ -5,8 +5,7 @@ use std::sync::mpsc::{TryRecvError, sync_channel};
 
 use punctual_channel::account::Recorder;
 use punctual_channel::client::Geometry;
-use punctual_channel::rings::Made;
-use punctual_channel::rings::{Passed, Puts, RingError, Side, Takes};
+use punctual_channel::rings::{self, Made, Passed, Puts, RingError, Side, Takes};
 use punctual_channel::server::receiver::{self, thread::Order};
 use punctual_channel::server::sender::Opening;
 use punctual_linux::clock;

@@ -1,7 +1,8 @@
-use super::*;
 use punctual_model::channel::BitRate;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use super::*;
 
 fn measures(bits: u64, tolerance: u64, max_sdu: u32) -> Measures {
     let scale = Scale::new(BitRate::new(bits).expect("valid"));
@@ -108,4 +109,19 @@ fn silences_of_any_length_end_exactly() {
             );
         }
     }
+}
+
+#[test]
+fn bytes_and_nanoseconds_are_whole_ticks() {
+    let of = |bits| Scale::new(BitRate::new(bits).expect("valid"));
+    assert_eq!(of(10_000_000), Scale { per_nano: 1, per_byte: 800 });
+    assert_eq!(of(12_000_000_000), Scale { per_nano: 3, per_byte: 2 });
+    assert_eq!(of(1), Scale { per_nano: 1, per_byte: 8_000_000_000 });
+    assert_eq!(of(7), Scale { per_nano: 7, per_byte: 8_000_000_000 });
+    let scale = of(12_000_000_000);
+    for (ticks, nanos) in [(0, 0), (1, 1), (3, 1), (4, 2)] {
+        assert_eq!(scale.instant_at_or_after(ticks).as_nanos(), nanos);
+    }
+    assert_eq!(scale.instant_at_or_after(scale.ticks(u64::MAX)), Instant::MAX);
+    assert_eq!(scale.instant_at_or_after(u128::MAX), Instant::MAX);
 }
