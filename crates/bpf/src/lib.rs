@@ -20,16 +20,12 @@
 mod error;
 mod event;
 mod maps;
-mod messages;
 mod object;
 mod policer;
 pub mod probe;
 
 pub use error::{AttachError, LoadError, MapError, RunError};
-pub use event::CpuClock;
-pub use event::PageFaults;
-pub use maps::Array;
-pub use maps::Ring;
-pub use maps::Table;
+pub use event::{CpuClock, PageFaults};
+pub use maps::{Array, Ring, Table};
 pub use object::{Attached, Object};
 pub use policer::{Policer, PolicerError};

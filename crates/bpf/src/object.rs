@@ -9,7 +9,7 @@ use libbpf_rs::{
 use punctual_model::time::Duration;
 
 use super::{
-    Array, AttachError, CpuClock, LoadError, MapError, PageFaults, Ring, RunError, Table, messages,
+    Array, AttachError, CpuClock, LoadError, MapError, PageFaults, Ring, RunError, Table, error,
 };
 
 /// The programs and maps of one object, checked by the kernel. Dropping it frees them; an attached
@@ -58,7 +58,7 @@ impl Object {
         bytes: &[u8],
         sizes: &[(&str, u32)],
     ) -> Result<Self, LoadError> {
-        messages::capture();
+        error::capture();
         let mut open = ObjectBuilder::default()
             .open_memory(bytes)
             .map_err(|why| LoadError::NotAnObject { object: name, why: why.to_string() })?;
@@ -77,9 +77,9 @@ impl Object {
             programs.iter().any(|unwanted| program.name() == *unwanted)
         };
         open.progs_mut().filter(is_unwanted).for_each(|mut program| program.set_autoload(false));
-        open.load().map(Self).map_err(|why| match (why.kind(), messages::last()) {
+        open.load().map(Self).map_err(|why| match (why.kind(), error::last()) {
             // The verifier refuses programs with EACCES, too, and then writes a log.
-            (ErrorKind::PermissionDenied, log) if !log.contains(messages::CHECKED) => {
+            (ErrorKind::PermissionDenied, log) if !log.contains(error::CHECKED) => {
                 LoadError::Privilege { object: name }
             }
             _ if !Path::new("/sys/kernel/btf/vmlinux").exists() => {
@@ -148,10 +148,10 @@ impl Object {
     /// # Errors
     /// An [`AttachError`].
     pub fn attach(&self, program: &str) -> Result<Attached, AttachError> {
-        messages::capture();
+        error::capture();
         self.found(program)?.attach().map(Attached).map_err(|why| AttachError::Refused {
             program: program.to_owned(),
-            why: format!("{why} {}", messages::last()).trim_end().to_owned(),
+            why: format!("{why} {}", error::last()).trim_end().to_owned(),
         })
     }
 

@@ -1,14 +1,16 @@
 //! Defines the error numbers with their sentences, and keeps panics on the Rust side.
 
-mod failure;
-mod inside;
-
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use failure::Failure;
-pub(crate) use inside::{Inside, inside};
+use punctual_error::*;
+use punctual_linux::sched::SchedError;
+use punctual_model::best_effort::BestEffortError;
+use punctual_model::reservation::ReservationError;
+use punctual_model::upcall::UpcallError;
+use punctual_runtime::reservation::Refused;
+use punctual_runtime::{CreateError, OrderError, StartError, reservation};
 
 /// The result of a call. The numbers are stable. 0 to 3 mean the same as the exit status of the
 /// `punctual` command.
@@ -43,8 +45,6 @@ pub enum punctual_error {
     /// punctual_channel_rejoin.
     PUNCTUAL_EGONE = 11,
 }
-
-use punctual_error::*;
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
@@ -115,6 +115,139 @@ pub extern "C" fn punctual_exit_status(error: c_int) -> c_int {
         EINVAL | ENOENT | EDEADLK => 2,
         EHOST | EENDED | EGONE => 3,
         _ => 1,
+    }
+}
+
+/// The error of a failed call.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: punctual_error,
+    pub(crate) sentence: String,
+}
+
+impl Failure {
+    pub(crate) fn new(error: punctual_error, sentence: impl Into<String>) -> Self {
+        Self { error, sentence: sentence.into() }
+    }
+
+    /// Makes an error for an argument that is not valid.
+    pub(crate) fn invalid(sentence: impl Into<String>) -> Self {
+        Self::new(PUNCTUAL_EINVAL, sentence)
+    }
+}
+
+impl From<CreateError> for Failure {
+    fn from(why: CreateError) -> Self {
+        let error = match &why {
+            CreateError::Refused(_) | CreateError::NoRoom { .. } => PUNCTUAL_EREFUSED,
+            CreateError::BestEffort { .. } => PUNCTUAL_EINVAL,
+            CreateError::NoSuchUpcall { .. } => PUNCTUAL_ENOENT,
+            CreateError::Ended => PUNCTUAL_EENDED,
+        };
+        Self::new(error, why.to_string())
+    }
+}
+
+impl From<OrderError> for Failure {
+    fn from(why: OrderError) -> Self {
+        let error = match &why {
+            OrderError::NoSuchUpcall { .. } => PUNCTUAL_ENOENT,
+            OrderError::StillOut { .. } => PUNCTUAL_ESTUCK,
+            OrderError::Ended => PUNCTUAL_EENDED,
+        };
+        Self::new(error, why.to_string())
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(why: StartError) -> Self {
+        let error = match &why {
+            StartError::NoBandwidth { .. } | StartError::Class(SchedError::NoBandwidth { .. }) => {
+                PUNCTUAL_EREFUSED
+            }
+            _ => PUNCTUAL_EHOST,
+        };
+        Self::new(error, why.to_string())
+    }
+}
+
+impl From<reservation::StartError> for Failure {
+    fn from(why: reservation::StartError) -> Self {
+        Self::new(PUNCTUAL_EHOST, why.to_string())
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(why: Refused) -> Self {
+        let error = match &why {
+            Refused::DoesNotFit { .. }
+            | Refused::NoRoom { .. }
+            | Refused::TooMany { .. }
+            | Refused::NoBandwidth { .. } => PUNCTUAL_EREFUSED,
+            Refused::AlreadyReserved { .. } => PUNCTUAL_EINVAL,
+            Refused::Gone => PUNCTUAL_ENOENT,
+            Refused::Unsuitable(_)
+            | Refused::Class(_)
+            | Refused::Group(_)
+            | Refused::Start(_)
+            | Refused::Io(_) => PUNCTUAL_EHOST,
+        };
+        Self::new(error, why.to_string())
+    }
+}
+
+impl From<UpcallError> for Failure {
+    fn from(why: UpcallError) -> Self {
+        Self::invalid(format!("the contract cannot be: {why}"))
+    }
+}
+
+impl From<BestEffortError> for Failure {
+    fn from(why: BestEffortError) -> Self {
+        Self::invalid(format!("the contract cannot be: {why}"))
+    }
+}
+
+impl From<ReservationError> for Failure {
+    fn from(why: ReservationError) -> Self {
+        Self::invalid(format!("the reservation cannot be: {why}"))
+    }
+}
+
+/// The function in which calls would wait for themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inside {
+    /// None of them.
+    Nothing,
+    /// `iterate` or `commit`, on the thread that carries out requests and cannot wait for one.
+    Handler,
+    /// A notice, on the thread for which stopping waits.
+    Notice,
+}
+
+thread_local! {
+    // Constant and without a destructor, so that the first access on a real-time thread allocates
+    // nothing.
+    static INSIDE: Cell<Inside> = const { Cell::new(Inside::Nothing) };
+}
+
+/// Returns which function this thread is in.
+pub(crate) fn inside() -> Inside {
+    INSIDE.get()
+}
+
+/// Restores the previous state of the thread when dropped.
+pub(crate) struct Left(Inside);
+
+impl Inside {
+    pub(crate) fn enter(self) -> Left {
+        Left(INSIDE.replace(self))
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
     }
 }
 

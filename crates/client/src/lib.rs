@@ -13,9 +13,6 @@ pub mod want;
 pub mod wire;
 
 pub use client::{
-    Broker, ChannelError, ClientError, Granted, GrantedChannel, ReleaseError, RequestError,
+    Broker, ChannelError, ClientError, Granted, GrantedChannel, ReleaseError, RequestError, SOCKET,
     SpawnError, Spawned, spawn_reserved,
 };
-
-/// The default socket of the broker.
-pub const SOCKET: &str = "/run/punctual/broker.sock";

@@ -9,8 +9,8 @@ use punctual_trace::cause::{LateJob, Observer, Verdict, judge};
 use punctual_trace::fit::{Sample, Sampler, Samples};
 
 use crate::collector::{CollectError, Collector, Counts};
+use crate::followed;
 use crate::followed::Followed;
-use crate::tree;
 
 /// The number of stretches remembered per thread: a late job is judged when the next is released.
 const REMEMBERED: usize = 1024;
@@ -180,7 +180,7 @@ impl Fitting {
         for (&tid, name) in &mut self.names {
             // A thread may exec a program, or be named, after it is found; an ended thread keeps
             // its last name.
-            if let Some(now) = tree::name(tid) {
+            if let Some(now) = followed::name(tid) {
                 *name = now;
             }
         }

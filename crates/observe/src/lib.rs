@@ -3,8 +3,7 @@
 //! ```text
 //! collector   the kernel's records: a BPF program, a ring buffer, drained a few times a second
 //! record      the same as types of `trace::kernel`
-//! tree        the threads of processes and of their descendants (/proc)
-//! followed    how these change
+//! followed    the threads of processes and of their descendants (/proc), and how these change
 //! threads     records -> each thread's use of time -> events of its jobs
 //! seen        the observations of a session, for a trace file
 //! session     followed threads -> late jobs -> verdicts
@@ -18,7 +17,7 @@
 
 mod collector;
 mod fitting;
-mod followed;
+pub mod followed;
 pub mod inject;
 mod record;
 mod recorder;
@@ -26,7 +25,6 @@ mod run;
 mod seen;
 mod session;
 mod threads;
-pub mod tree;
 
 pub use collector::{CollectError, Collector, Counts};
 pub use fitting::{Fitting, Promised, SeenThread};

@@ -10,10 +10,10 @@ use punctual_trace::check::{Checker, Judged};
 use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind};
 
 use crate::collector::{CollectError, Counts};
+use crate::followed;
 use crate::followed::Followed;
 use crate::seen::{Keeper, Seen};
 use crate::threads::{Came, Threads};
-use crate::tree;
 
 /// The number of stretches remembered per thread: a late job is judged when it has ended.
 const REMEMBERED: usize = 4096;
@@ -287,7 +287,7 @@ impl Session {
         }
         for tid in changes.came {
             let number = self.threads.len() as u32;
-            let name = tree::name(tid).unwrap_or_else(|| tid.to_string());
+            let name = followed::name(tid).unwrap_or_else(|| tid.to_string());
             let mut subject = Subject::new(name, SubjectKind::Thread);
             subject.promise = (self.promise_of)(tid);
             subject.thread = Some(tid);

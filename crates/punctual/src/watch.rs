@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use punctual_client::Broker;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
-use punctual_observe::tree::{Enforcer, Tree};
+use punctual_observe::followed::{Enforcer, Tree};
 use punctual_trace::Promise;
 
 pub use account::{JobAccount, LATE_KEPT, LatencyHistogram, RECENT, TaskAccounts};

@@ -20,8 +20,8 @@ use punctual_model::{Duration, Instant};
 use punctual_trace::{Event, Kind};
 
 use crate::arrivals::{Arrival, Arrivals};
-use crate::egress::sink::{self, NotAccepted, Sent};
-use crate::egress::sources::Message;
+use crate::egress::traffic;
+use crate::egress::traffic::{Message, NotAccepted, Sent};
 
 /// The terms of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -224,8 +224,8 @@ pub struct Sending<'a, K> {
     pub sink: K,
 }
 
-impl<K: sink::Sink> sink::Sink for Sending<'_, K> {
-    fn occupied(&mut self, by: sink::Occupant, from: Instant, to: Instant) {
+impl<K: traffic::Sink> traffic::Sink for Sending<'_, K> {
+    fn occupied(&mut self, by: traffic::Occupant, from: Instant, to: Instant) {
         self.sink.occupied(by, from, to);
     }
 
@@ -250,7 +250,7 @@ impl<K: sink::Sink> sink::Sink for Sending<'_, K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::egress::sink::Sink as _;
+    use crate::egress::traffic::Sink as _;
     use alloc::vec;
     use punctual_model::{JobId, Service};
     use punctual_trace::Sink as _;
@@ -262,7 +262,7 @@ mod tests {
     /// A sink that ignores everything.
     struct Nothing;
 
-    impl sink::Sink for Nothing {
+    impl traffic::Sink for Nothing {
         fn sent(&mut self, _: Sent) {}
         fn refused(&mut self, _: usize, _: Instant, _: NotAccepted) {}
     }

@@ -5,8 +5,7 @@ use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Carrier, Request, Steps, System, UpcallOrder};
 use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation};
 use punctual_model::{Duration, HostProfile, Instant, Service};
-use punctual_sim::egress::sink::Delays;
-use punctual_sim::egress::sources::{Message, greedy};
+use punctual_sim::egress::traffic::{Delays, Message, greedy};
 use punctual_sim::egress::{Exact, Server, Setup};
 use punctual_sim::processor::Whole;
 use rand::{RngExt as _, SeedableRng as _};
@@ -156,7 +155,7 @@ impl Host {
         let mut server = Server::new(setup, Whole, sources.collect(), Exact, &mut seen);
         let left_over = server.finish(last);
         drop(server);
-        let sum = |of: fn(&punctual_sim::egress::sink::ChannelDelays) -> u64| {
+        let sum = |of: fn(&punctual_sim::egress::traffic::ChannelDelays) -> u64| {
             seen.channels.iter().map(of).sum()
         };
         assert_eq!(sum(|one| one.refused + one.not_conforming), 0);

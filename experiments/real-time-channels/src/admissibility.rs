@@ -7,8 +7,7 @@ use punctual_model::channel::{BestEffort, Channel, LinkScheduling, SendCosts, Se
 use punctual_model::{Duration, Instant, Service};
 use punctual_policy::queues::ServiceOrder;
 use punctual_sim::egress::Exact;
-use punctual_sim::egress::sink::Delays;
-use punctual_sim::egress::sources::periodic;
+use punctual_sim::egress::traffic::{Delays, periodic};
 use sending_host::bounds::{Assumed, edf, sound};
 use sending_host::simulation::sources::Backlog;
 use sending_host::simulation::{Setup, run};

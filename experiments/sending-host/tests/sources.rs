@@ -2,7 +2,7 @@
 
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
-use punctual_sim::egress::sources::{drawn, greedy};
+use punctual_sim::egress::traffic::{drawn, greedy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sending_host::policy::Shaper;

@@ -10,7 +10,7 @@ mod streams;
 
 use punctual_model::{Duration, HostProfile, Instant, Task, TaskSpec};
 use punctual_sim::egress::Exact;
-use punctual_sim::egress::sink::Occupant;
+use punctual_sim::egress::traffic::Occupant;
 use punctual_trace::Summary;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -8,8 +8,9 @@ use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Task};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::arrivals::{Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, Periodic};
-use punctual_sim::egress::sink::{Delays, NotAccepted, Occupant, Sent, Sink};
-use punctual_sim::egress::sources::{Backlog, Message, drawn, greedy};
+use punctual_sim::egress::traffic::{
+    Backlog, Delays, Message, NotAccepted, Occupant, Sent, Sink, drawn, greedy,
+};
 use punctual_sim::egress::{Costs, Server, Setup};
 use punctual_sim::overheads::Overheads;
 use punctual_sim::processor::{Processor, Taken};

@@ -3,8 +3,7 @@
 
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
-use punctual_sim::egress::sink::Delays;
-use punctual_sim::egress::sources::{Message, drawn, greedy};
+use punctual_sim::egress::traffic::{Delays, Message, drawn, greedy};
 use punctual_sim::egress::{Costs, Drawn, Exact};
 use punctual_sim::streams::{FrameDelays, Sending, Streams, Terms, Working};
 use punctual_trace::Summary;

@@ -8,8 +8,7 @@ use punctual_model::channel::{
 };
 use punctual_model::{Duration, Instant, Service};
 use punctual_policy::queues::ServiceOrder::{Deadline, Rank};
-use punctual_sim::egress::sink::Delays;
-use punctual_sim::egress::sources::{Message, greedy, periodic};
+use punctual_sim::egress::traffic::{Delays, Message, greedy, periodic};
 use punctual_sim::egress::{Drawn, Exact};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

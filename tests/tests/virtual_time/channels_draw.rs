@@ -7,8 +7,7 @@ use punctual_model::channel::{
 use punctual_model::{Duration, Instant, Service};
 use punctual_policy::queues::ServiceOrder;
 use punctual_sim::egress::Costs;
-use punctual_sim::egress::sink::Delays;
-use punctual_sim::egress::sources::{Message, drawn, greedy};
+use punctual_sim::egress::traffic::{Delays, Message, drawn, greedy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sending_host::bounds::Interference;

@@ -7,9 +7,8 @@ use punctual_linux::clock;
 use punctual_model::{Duration, HostProfile, Service};
 use punctual_runtime::{CreateError, Running, Stopped, Upcalls};
 
-use super::contract::{punctual_best_effort, punctual_contract};
+use super::contract::{from_now_on, punctual_best_effort, punctual_contract, within};
 use super::handler::{Called, Control, punctual_handler};
-use super::limits::{from_now_on, within};
 use super::options::{punctual_flags, punctual_options};
 use super::post::{NoticeFunction, Post};
 use super::records::punctual_stopped;

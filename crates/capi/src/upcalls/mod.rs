@@ -10,7 +10,6 @@
 mod contract;
 mod handler;
 mod life;
-mod limits;
 mod notice;
 mod options;
 mod orders;
@@ -20,13 +19,13 @@ mod records;
 mod state;
 mod tally;
 
+pub(crate) use contract::{after, from_now_on, within};
 pub use contract::{punctual_best_effort, punctual_contract, punctual_overrun};
 pub use handler::{PUNCTUAL_DONE, punctual_commit, punctual_handler, punctual_iterate};
 pub use life::{
     punctual_create, punctual_create_best_effort, punctual_free, punctual_open, punctual_run,
     punctual_stop,
 };
-pub(crate) use limits::{after, from_now_on, within};
 pub use notice::{
     punctual_activity, punctual_notice, punctual_notice_kind, punctual_on_notice, punctual_waited,
 };

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::Placement;
 
-use super::limits::within;
+use super::contract::within;
 use super::notice::punctual_on_notice;
 use crate::error::Failure;
 use crate::sized::Record;

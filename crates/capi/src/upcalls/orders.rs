@@ -4,8 +4,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_linux::clock;
 
-use super::contract::punctual_contract;
-use super::limits::after;
+use super::contract::{after, punctual_contract};
 use super::notice::{punctual_activity, punctual_waited};
 use super::state::punctual_upcalls;
 use crate::error::punctual_error::{self, *};

@@ -33,9 +33,7 @@
 
 mod channels;
 mod conversation;
-mod error;
 mod granted;
-mod spawn;
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,17 +46,18 @@ use punctual_model::{Reservation, Upcall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use channels::{ChannelError, GrantedChannel};
-pub use error::{ClientError, RequestError};
-pub use granted::{Granted, ReleaseError};
-pub use spawn::{SpawnError, Spawned, spawn_reserved};
+pub use conversation::{ClientError, RequestError};
+pub use granted::{Granted, ReleaseError, SpawnError, Spawned, spawn_reserved};
 
-use crate::SOCKET;
 use crate::grant::GrantId;
 use crate::want::{Guarantee, RawWant, Want};
 use crate::wire::{
     Answer, BrokerMessage, ClientMessage, Event, MAX_MESSAGE, Offered, Refused, Socket, Status,
     VERSION,
 };
+
+/// The default socket of the broker.
+pub const SOCKET: &str = "/run/punctual/broker.sock";
 
 /// The time to wait for an answer unless [`Broker::set_patience`] changes it.
 const PATIENCE: Time = Time::from_secs(10);

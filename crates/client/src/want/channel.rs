@@ -11,8 +11,7 @@ use punctual_model::channel::{
 use punctual_ring::frames::Geometry;
 use serde::{Deserialize, Serialize};
 
-use super::named;
-use super::raw::{Malformed, malformed};
+use super::{Malformed, malformed, named};
 
 /// The most messages that a queue between client and server holds.
 pub const MAX_SLOTS: u32 = 1_024;

@@ -19,14 +19,11 @@ pub use channels::{
     ChannelStatus, ChannelTotals, ChannelsStatus, Counts, OfferedChannel, Opened, RefusedChannel,
 };
 pub use message::{Answer, BrokerMessage, ClientMessage, Envelope, Event, Offered, Refused};
-pub use socket::{Listener, Name, ReceiveError, Received, Socket};
+pub use socket::{Listener, MAX_MESSAGE, Name, ReceiveError, Received, Socket};
 pub use status::{GrantStatus, GuardStatus, RefusedStatus, Status, Totals};
 
 /// The protocol version of this crate.
 pub const VERSION: u32 = 1;
-
-/// The longest message in either direction, in bytes.
-pub const MAX_MESSAGE: usize = 64 * 1024;
 
 /// The test named in a [`Refused`] when the kernel has no bandwidth at this moment.
 pub const KERNEL: &str = "kernel";

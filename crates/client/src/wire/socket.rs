@@ -1,11 +1,10 @@
 //! Sequenced packets over a Unix socket (unix(7)).
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration as Time;
+use std::{fs, io};
 
 use punctual_linux::pass::{self, PassError};
 use rustix::io::Errno;
@@ -16,7 +15,8 @@ use rustix::net::{
 };
 use thiserror::Error;
 
-use super::MAX_MESSAGE;
+/// The longest message in either direction, in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;

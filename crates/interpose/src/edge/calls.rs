@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::datagram::{self, Call};
-use super::next::Next;
+use super::start::Next;
 
 /// Defines the C library's functions of these names, which ours call in turn.
 macro_rules! next {

@@ -10,10 +10,10 @@ use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use punctual_channel::client::Slot;
 
 use super::start::{Inside, is_requested, process};
-use crate::address;
 use crate::fds::Fds;
 use crate::process::Sent;
-use crate::route::{self, Datagram};
+use crate::route;
+use crate::route::Datagram;
 
 /// The number of descriptors that are tracked; sockets with larger numbers bypass the channel.
 const NUMBERS: usize = 1 << 14;
@@ -127,7 +127,7 @@ impl Call {
         }
         // SAFETY: the caller guarantees that `length` bytes are readable.
         let bytes = unsafe { slice::from_raw_parts(self.to.cast(), length) };
-        address::parse(bytes).map(Some).ok_or(())
+        route::parse(bytes).map(Some).ok_or(())
     }
 }
 

@@ -8,5 +8,4 @@
 
 mod calls;
 mod datagram;
-mod next;
 mod start;

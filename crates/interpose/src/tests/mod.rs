@@ -1,6 +1,5 @@
 //! Tests of the logic, with channels whose other end the tests hold.
 
-mod addresses;
 mod fds;
 mod process;
 mod routes;

@@ -56,11 +56,10 @@ use alloc::boxed::Box;
 use punctual_model::channel::{Link, Packetisation};
 use punctual_model::{Duration, Instant, Rank};
 
-use crate::egress::regulator::Promise;
 use crate::queues::{Class, ServiceOrder, ThreeQueues};
 use regulator::{Message, Regulator};
 
-pub use regulator::{Block, Credits, Offered, Sent, Terms};
+pub use regulator::{Block, Credits, Offered, Promise, Sent, Terms};
 
 /// The next action of the driver.
 #[must_use]

@@ -7,9 +7,8 @@ use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Grant, Refusal};
 use punctual_model::channel::{BestEffort, Channel, LinearBounded, Policing, Route};
 use punctual_model::{Contract, Duration, Instant};
-use punctual_sim::egress::sink::Delays;
-use punctual_sim::egress::sources::{self, Backlog, Message};
-use punctual_sim::egress::{Costs, Drawn, Exact, Held, Server, Setup};
+use punctual_sim::egress::traffic::{Backlog, Delays, Message};
+use punctual_sim::egress::{Costs, Drawn, Exact, Held, Server, Setup, traffic};
 use punctual_sim::processor::Processor;
 use punctual_sim::streams::Sending as OfStreams;
 use rand_chacha::ChaCha8Rng;
@@ -237,7 +236,7 @@ fn held_source(
     };
     match pattern {
         Pattern::Bursty | Pattern::Adversarial => {
-            Box::new(sources::credited(traffic, sensitivity, first))
+            Box::new(traffic::credited(traffic, sensitivity, first))
         }
         Pattern::Periodic | Pattern::Sporadic => {
             // A burst can pass only at the border of two intervals.
@@ -258,13 +257,13 @@ pub(super) fn source(
     match pattern {
         Pattern::Periodic => {
             let spacing = traffic.min_inter_arrival();
-            Box::new(sources::periodic(first, spacing, traffic.max_message()))
+            Box::new(traffic::periodic(first, spacing, traffic.max_message()))
         }
-        Pattern::Bursty | Pattern::Adversarial => Box::new(sources::greedy(traffic, first)),
+        Pattern::Bursty | Pattern::Adversarial => Box::new(traffic::greedy(traffic, first)),
         Pattern::Sporadic => {
             let mut own = rng.clone();
             own.set_stream(rng.next_u64());
-            Box::new(sources::drawn(traffic, first, own))
+            Box::new(traffic::drawn(traffic, first, own))
         }
     }
 }

@@ -6,7 +6,7 @@ use punctual_analysis::mapping::Mapping;
 use punctual_model::channel::{Channel, LinearBounded};
 use punctual_model::{Contract, Duration, Instant, Task};
 use punctual_sim::arrivals::Arrivals;
-use punctual_sim::egress::sources::Message;
+use punctual_sim::egress::traffic::Message;
 use punctual_sim::streams::{Streams as Coupled, Terms, Turns};
 use serde::Serialize;
 

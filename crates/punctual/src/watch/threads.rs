@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant, Service};
-use punctual_observe::Counts;
-use punctual_observe::tree::{self, Tree};
+use punctual_observe::followed::Tree;
+use punctual_observe::{Counts, followed};
 use punctual_trace::Promise;
 
 use super::account::{JobAccount, TaskAccounts};
@@ -85,7 +85,7 @@ impl Jobs {
         for (&thread, &promise) in threads {
             let watched = self.threads.entry(thread).or_default();
             // The thread may be executing another program by now.
-            (watched.name, watched.promise) = (tree::name(thread), promise);
+            (watched.name, watched.promise) = (followed::name(thread), promise);
             if self.observed.is_ok() {
                 watched.account.get_or_insert_default();
             }
@@ -150,7 +150,7 @@ impl Uses {
         let states = tree.threads.iter().map(|&(process, thread)| ThreadState {
             process,
             thread,
-            name: tree::name(thread),
+            name: followed::name(thread),
             used_ppm: self.of_thread(process, thread, now),
         });
         states.collect()
@@ -158,7 +158,7 @@ impl Uses {
 
     /// Returns the use in parts per million of a CPU, or `None` before the first window is over.
     fn of_thread(&mut self, process: u32, thread: u32, now: Instant) -> Option<u64> {
-        let used = tree::used(process, thread)?;
+        let used = followed::used(process, thread)?;
         let known = self.by_thread.entry(thread).or_insert(Use { since: now, used, ppm: None });
         let length = now.saturating_since(known.since);
         if length >= WINDOW {

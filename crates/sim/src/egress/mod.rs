@@ -8,10 +8,8 @@
 //! a [`Processor`]. The link takes packets in the order in which they are handed over. Doorbells
 //! wake the thread no more often than the pace.
 
-mod costs;
-pub mod sink;
-pub mod sources;
-
+pub mod traffic;
+use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -21,11 +19,10 @@ use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, Polic
 use punctual_model::{Duration, Instant, Rank, Service};
 use punctual_policy::egress::{Credits, EgressScheduler, Next, Offered, Promise, Sent, Terms};
 use punctual_policy::queues::ServiceOrder;
+use rand::{Rng, RngExt};
 
 use crate::processor::{Processor, Stretch};
-pub use costs::{Costs, Drawn, Exact};
-use sink::{NotAccepted, Sink};
-use sources::{Backlog, Message};
+use traffic::{Backlog, Message, NotAccepted, Sink};
 
 /// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
@@ -224,7 +221,11 @@ where
         if let Some(making) = self.making.as_mut().filter(|_| self.stretch.served) {
             making.work_left = making.work_left.saturating_sub(passed);
             let is_channel = making.sender < self.queues.len();
-            let by = if is_channel { sink::Occupant::Channels } else { sink::Occupant::BestEffort };
+            let by = if is_channel {
+                traffic::Occupant::Channels
+            } else {
+                traffic::Occupant::BestEffort
+            };
             if !passed.is_zero() {
                 self.sink.occupied(by, self.now, next);
             }
@@ -366,7 +367,7 @@ where
             None => {
                 let left = self.link_free;
                 let channel = sender;
-                self.sink.sent(sink::Sent { channel, bytes, came, logical, left, conforming });
+                self.sink.sent(traffic::Sent { channel, bytes, came, logical, left, conforming });
             }
             Some(at) => {
                 let pause = self.setup.backlogs[at].pause;
@@ -400,5 +401,44 @@ where
 
     fn preempts(&self) -> bool {
         self.is_awake() || self.processor.preempts()
+    }
+}
+
+/// The actual duration of steps.
+pub trait Costs {
+    /// Returns the time of a step that takes at most `worst`.
+    fn of(&mut self, worst: Service) -> Service;
+}
+
+impl<C: Costs + ?Sized> Costs for Box<C> {
+    fn of(&mut self, worst: Service) -> Service {
+        (**self).of(worst)
+    }
+}
+
+/// Every step takes its worst-case time.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact;
+
+impl Costs for Exact {
+    fn of(&mut self, worst: Service) -> Service {
+        worst
+    }
+}
+
+/// Each step takes a uniformly drawn time between `least_percent` of its worst case and its worst
+/// case.
+#[derive(Clone, Debug)]
+pub struct Drawn<R> {
+    /// The least time in percent of the worst case, at most 100.
+    pub least_percent: u64,
+    /// The source of the draws.
+    pub rng: R,
+}
+
+impl<R: Rng> Costs for Drawn<R> {
+    fn of(&mut self, worst: Service) -> Service {
+        let percent = self.rng.random_range(self.least_percent.min(100)..=100);
+        Service::from_nanos(worst.as_nanos() / 100 * percent)
     }
 }

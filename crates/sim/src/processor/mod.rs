@@ -20,7 +20,6 @@
 mod periods;
 mod received;
 mod servers;
-mod stolen;
 mod tabled;
 mod taken;
 
@@ -29,9 +28,8 @@ use punctual_model::Instant;
 pub use periods::{Periods, Place};
 pub use received::{Incoming, Received, Taking};
 pub use servers::{Demand, ServerError, Servers};
-pub use stolen::{Stolen, Theft};
 pub use tabled::{Part, Tabled};
-pub use taken::Taken;
+pub use taken::{Stolen, Taken, Theft};
 
 /// The availability of the processor to the tasks, and how long it certainly lasts.
 #[must_use]

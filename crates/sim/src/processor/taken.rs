@@ -1,8 +1,9 @@
-//! Models a processor of which given stretches are taken.
+//! Models a processor of which stretches are taken: given ones, or those that a hypervisor takes.
 
 use alloc::vec::Vec;
 
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant, Reservation};
+use rand::{Rng, RngExt};
 
 use super::{Processor, Stretch};
 
@@ -51,10 +52,94 @@ impl Processor for Taken {
     }
 }
 
+/// The stolen time: `budget` out of every `period` from the origin of time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theft {
+    /// Always at the same offset: this long after the start of each period, or as late as it fits.
+    Regular(Reservation, Duration),
+    /// At a newly drawn offset in each period.
+    Drawn(Reservation),
+}
+
+/// Another processor, except for what is stolen. Nothing keeps the thief off, not even a switch or
+/// a quantum. The processor underneath does not notice it: a reservation is charged for stolen time
+/// as if its tasks had run.
+#[derive(Clone, Debug)]
+pub struct Stolen<P, R> {
+    processor: P,
+    theft: Theft,
+    rng: R,
+    /// The end of the current period, and the stretch that is stolen in it.
+    period_end: Instant,
+    from: Instant,
+    to: Instant,
+    taken: Duration,
+}
+
+impl<P: Processor, R: Rng> Stolen<P, R> {
+    /// Takes `theft` from `processor`. Draws, if any, come from `rng`.
+    pub fn new(processor: P, theft: Theft, rng: R) -> Self {
+        Self {
+            processor,
+            theft,
+            rng,
+            period_end: Instant::ZERO,
+            from: Instant::ZERO,
+            to: Instant::ZERO,
+            taken: Duration::ZERO,
+        }
+    }
+
+    /// Returns the time stolen by the end of the last period looked at, wanted or not.
+    pub fn taken(&self) -> Duration {
+        self.taken
+    }
+
+    /// Advances to the period of `now`.
+    fn catch_up(&mut self, now: Instant) {
+        let (Theft::Regular(loss, _) | Theft::Drawn(loss)) = self.theft;
+        let (period, budget) = (loss.period(), loss.budget().at_full_speed());
+        while self.period_end <= now {
+            let latest = period - budget;
+            let offset = match self.theft {
+                Theft::Regular(_, offset) => offset.min(latest),
+                Theft::Drawn(_) => {
+                    Duration::from_nanos(self.rng.random_range(0..=latest.as_nanos()))
+                }
+            };
+            self.from = self.period_end + offset;
+            self.to = self.from + budget;
+            self.period_end += period;
+            self.taken += budget;
+        }
+    }
+}
+
+impl<P: Processor, R: Rng> Processor for Stolen<P, R> {
+    const WHOLE: bool = false;
+
+    fn at(&mut self, now: Instant, wanted: bool) -> Stretch {
+        self.catch_up(now);
+        let under = self.processor.at(now, wanted);
+        if now < self.from {
+            Stretch { until: under.until.min(self.from), ..under }
+        } else if now < self.to {
+            Stretch { served: false, until: under.until.min(self.to) }
+        } else {
+            Stretch { until: under.until.min(self.period_end), ..under }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use alloc::vec;
+
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::super::Whole;
+    use super::*;
 
     /// Compares with a search of every stretch at every nanosecond.
     #[test]
@@ -73,6 +158,21 @@ mod tests {
                 let changes = (now + 1..30).find(|&at| away(at) != away(now));
                 assert_eq!(said.until, changes.map_or(Instant::MAX, ns), "{now}");
             }
+        }
+    }
+
+    #[test]
+    fn every_period_loses_what_is_stolen_and_no_more() {
+        let loss: Reservation = "3ns/10ns".parse().expect("valid");
+        for theft in [Theft::Regular(loss, Duration::from_nanos(9)), Theft::Drawn(loss)] {
+            let mut stolen = Stolen::new(Whole, theft, ChaCha8Rng::seed_from_u64(1));
+            for period in 0..100u64 {
+                let served = (0..10)
+                    .filter(|at| stolen.at(Instant::from_nanos(10 * period + at), true).served)
+                    .count();
+                assert_eq!(served, 7, "{theft:?}");
+            }
+            assert_eq!(stolen.taken(), Duration::from_nanos(300));
         }
     }
 }

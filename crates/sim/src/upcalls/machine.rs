@@ -3,15 +3,14 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use punctual_model::{Backlog, Duration, Handler, Instant, Service};
-use punctual_policy::rmdp::{self, Fate, Missed, NoSuchUpcall, Rmdp, Then, YieldPoint};
-use punctual_policy::virtual_time::{self, VirtualTime};
+use punctual_model::{Backlog, BestEffort, Duration, Handler, Instant, Service, Upcall};
+use punctual_policy::rmdp::{CreateError, Fate, Missed, NoSuchUpcall, Rmdp, Then, YieldPoint};
+use punctual_policy::virtual_time::VirtualTime;
+use punctual_policy::{rmdp, virtual_time};
 use punctual_trace::{Event, Kind, Sink};
+use thiserror::Error;
 
 use crate::cpu::Cpu;
-
-use super::member::{Member, Out};
-use super::orders::{Order, OrderError};
 
 /// Containment of handlers that do not return to their yield point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +24,14 @@ pub struct Guard {
 /// Upcalls on a virtual CPU. `S` returns the processor time of an iteration for a handler that has
 /// just processed the given number of PDUs.
 pub struct Machine<H, S> {
-    pub(super) policy: Rmdp,
-    pub(super) best_effort: VirtualTime,
+    policy: Rmdp,
+    best_effort: VirtualTime,
     /// In the order of their numbers.
-    pub(super) members: Vec<Member<H>>,
+    members: Vec<Member<H>>,
     service: S,
-    pub(super) guard: Option<Guard>,
+    guard: Option<Guard>,
     /// In the order of their instants.
-    pub(super) orders: VecDeque<(Instant, Order<H>)>,
+    orders: VecDeque<(Instant, Order<H>)>,
 }
 
 impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
@@ -187,8 +186,127 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         Some(processed)
     }
 
-    pub(super) fn find(&self, task: u32) -> Result<usize, NoSuchUpcall> {
+    fn find(&self, task: u32) -> Result<usize, NoSuchUpcall> {
         self.members.binary_search_by_key(&task, |one| one.task).map_err(|_| NoSuchUpcall { task })
+    }
+
+    fn follow_orders(&mut self, now: Instant, sink: &mut impl Sink) -> Result<(), OrderError> {
+        while self.orders.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, order) = self.orders.pop_front().expect("there is one");
+            self.follow(order, now, sink)?;
+        }
+        Ok(())
+    }
+
+    fn follow(
+        &mut self,
+        order: Order<H>,
+        now: Instant,
+        sink: &mut impl Sink,
+    ) -> Result<(), OrderError> {
+        match order {
+            Order::Create { task, upcall, handler, first_release } => {
+                self.is_free(task)?;
+                self.policy.create(task, &upcall, first_release, now)?;
+                self.join(Member::new(task, Promise::RealTime(upcall), handler));
+            }
+            Order::CreateBestEffort { task, upcall, handler } => {
+                self.is_free(task)?;
+                self.best_effort.create(task, &upcall, now)?;
+                self.join(Member::new(task, Promise::BestEffort(upcall), handler));
+            }
+            Order::Close { task } => self.close(task, now, sink)?,
+            Order::Suspend { task } => {
+                let at = self.find(task)?;
+                self.members[at].suspended = true;
+                match self.members[at].kind {
+                    Promise::RealTime(_) => drop_jobs(self.policy.suspend(task, now)?, now, sink),
+                    Promise::BestEffort(_) => self.best_effort.suspend(task)?,
+                }
+            }
+            Order::Resume { task } => {
+                let at = self.find(task)?;
+                let member = &mut self.members[at];
+                member.suspended = false;
+                match (&member.kind, member.out) {
+                    (_, Some(_)) => {}
+                    (Promise::RealTime(_), None) => {
+                        let _next = self.policy.resume(task, now)?;
+                    }
+                    (Promise::BestEffort(_), None) => self.best_effort.resume(task, now)?,
+                }
+            }
+            Order::Change { task, upcall } => {
+                let at = self.find(task)?;
+                drop_jobs(self.policy.change(task, &upcall, now)?, now, sink);
+                self.members[at].kind = Promise::RealTime(upcall);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, task: u32, now: Instant, sink: &mut impl Sink) -> Result<(), OrderError> {
+        let at = self.find(task)?;
+        match self.members.remove(at).kind {
+            Promise::RealTime(_) => drop_jobs(self.policy.close(task, now)?, now, sink),
+            Promise::BestEffort(_) => self.best_effort.close(task)?,
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, member: Member<H>) {
+        let at = self.members.partition_point(|other| other.task < member.task);
+        self.members.insert(at, member);
+    }
+
+    fn is_free(&self, task: u32) -> Result<(), CreateError> {
+        if self.find(task).is_ok() { Err(CreateError::Taken { task }) } else { Ok(()) }
+    }
+
+    /// Contains a handler that did not return in time. It rejoins a longest period later, or never.
+    fn give_up(&mut self, task: u32, now: Instant) -> Result<(), OrderError> {
+        let longest = self.longest_period();
+        let most = self.guard.map_or(1, |guard| guard.most);
+        let at = self.find(task)?;
+        let member = &mut self.members[at];
+        member.contained += 1;
+        if let Some(out) = &mut member.out {
+            out.not_before = now.saturating_add(longest);
+        }
+        if member.contained >= most {
+            self.close(task, now, &mut ())?;
+        }
+        Ok(())
+    }
+
+    fn longest_period(&self) -> Duration {
+        let periods = self.members.iter().filter_map(|one| match &one.kind {
+            Promise::RealTime(upcall) => Some(upcall.period()),
+            Promise::BestEffort(_) => None,
+        });
+        periods.max().unwrap_or(Duration::ZERO)
+    }
+
+    /// Releases contained handlers again that have returned.
+    fn take_back(&mut self, now: Instant) -> Result<(), OrderError> {
+        for member in &mut self.members {
+            let Some(Out { not_before, .. }) = member.out.take_if(|out| out.back <= now) else {
+                continue;
+            };
+            member.handler.commit(now);
+            if member.suspended {
+                continue;
+            }
+            match member.kind {
+                Promise::RealTime(_) => {
+                    let _next = self.policy.resume(member.task, now.max(not_before))?;
+                }
+                Promise::BestEffort(_) => {
+                    self.best_effort.resume(member.task, now.max(not_before))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -200,4 +318,110 @@ fn tell(missed: Missed, now: Instant, sink: &mut impl Sink) {
         Fate::Aborted => Kind::Abort,
     };
     sink.record(Event { at: now, job: oldest, release, kind });
+}
+
+/// An order of the upcalls' owner, followed between two turns.
+#[derive(Debug)]
+pub enum Order<H> {
+    /// Creates a real-time upcall.
+    Create {
+        /// Its number in all events.
+        task: u32,
+        /// Its contract.
+        upcall: Upcall,
+        /// Its code.
+        handler: H,
+        /// The release of its first job. If that has passed, see
+        /// [`first_release`](punctual_policy::rmdp::first_release).
+        first_release: Instant,
+    },
+    /// Creates a best-effort upcall, which is runnable from now on.
+    CreateBestEffort {
+        /// Its number in all events.
+        task: u32,
+        /// Its parameters.
+        upcall: BestEffort,
+        /// Its code.
+        handler: H,
+    },
+    /// Closes an upcall.
+    Close {
+        /// Its number.
+        task: u32,
+    },
+    /// Stops the releases of an upcall.
+    Suspend {
+        /// Its number.
+        task: u32,
+    },
+    /// Releases a suspended upcall again, at the instants of its old phase.
+    Resume {
+        /// Its number.
+        task: u32,
+    },
+    /// Changes the contract of an upcall.
+    Change {
+        /// Its number.
+        task: u32,
+        /// Its contract from now on.
+        upcall: Upcall,
+    },
+}
+
+/// The reason why an order cannot be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OrderError {
+    /// There is no room, or the number is taken.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// There is no such upcall.
+    #[error(transparent)]
+    NoSuchUpcall(#[from] NoSuchUpcall),
+}
+
+fn drop_jobs(left: Option<Backlog>, now: Instant, sink: &mut impl Sink) {
+    left.into_iter().flat_map(|left| Event::dropped(left, now)).for_each(|e| sink.record(e));
+}
+
+/// A handler and its state.
+#[derive(Debug)]
+struct Member<H> {
+    task: u32,
+    kind: Promise,
+    handler: H,
+    /// The number of times that it was contained.
+    contained: u32,
+    /// Set while its handler is in an iteration that was given up.
+    out: Option<Out>,
+    /// Suspended by order, so that it does not rejoin by itself.
+    suspended: bool,
+}
+
+#[derive(Debug)]
+enum Promise {
+    RealTime(Upcall),
+    BestEffort(BestEffort),
+}
+
+/// A handler that did not return to its yield point in time.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    /// The instant at which it returns.
+    back: Instant,
+    /// The earliest instant of its next release.
+    not_before: Instant,
+}
+
+impl<H> Member<H> {
+    fn new(task: u32, kind: Promise, handler: H) -> Self {
+        Self { task, kind, handler, contained: 0, out: None, suspended: false }
+    }
+
+    /// Returns the processor time that it may use between two yield points.
+    fn quantum_service(&self) -> Service {
+        match &self.kind {
+            Promise::RealTime(upcall) => upcall.quantum_service(),
+            Promise::BestEffort(upcall) => upcall.quantum_service(),
+        }
+    }
 }

@@ -3,10 +3,7 @@
 //! - [`run`]: a fixed set of upcalls, for a given time.
 //! - [`Machine`]: upcalls that join and leave, best effort beside them, and containment.
 
-mod containment;
 mod machine;
-mod member;
-mod orders;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +14,7 @@ use punctual_trace::Sink;
 
 use crate::cpu::Cpu;
 
-pub use machine::{Guard, Machine};
-pub use orders::{Order, OrderError};
+pub use machine::{Guard, Machine, Order, OrderError};
 
 /// Runs `handlers[i]` as `upcalls[i]` on `cpu`, first released `phases[i]` after it starts, until
 /// the end of the turn that reaches `until`. Returns the jobs that are then released and not

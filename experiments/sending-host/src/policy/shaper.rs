@@ -2,7 +2,7 @@
 
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
-use punctual_sim::egress::sink::NotAccepted;
+use punctual_sim::egress::traffic::NotAccepted;
 
 /// Gives the messages of one channel their logical arrivals (real-time channels, §2.1):
 ///

@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 
 use punctual_model::{Instant, Service};
 use punctual_sim::egress::Costs;
-use punctual_sim::egress::sources::Message;
+use punctual_sim::egress::traffic::Message;
 
 use super::Setup;
 use super::hogs::Hogs;

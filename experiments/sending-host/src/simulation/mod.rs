@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use punctual_model::Instant;
 use punctual_sim::egress::Costs;
-use punctual_sim::egress::sources::Message;
+use punctual_sim::egress::traffic::Message;
 
 pub use setup::{Setup, SetupError};
 use sink::{Sink, Totals};

@@ -1,7 +1,7 @@
 //! The output of the host, beside that of the channel server's simulation.
 
 use punctual_model::{Duration, Instant, Service};
-use punctual_sim::egress::sink::{Delays, NotAccepted, Sent};
+use punctual_sim::egress::traffic::{Delays, NotAccepted, Sent};
 
 /// The occupant of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ pub trait Sink {
 
 impl Sink for Delays {
     fn sent(&mut self, message: Sent) {
-        punctual_sim::egress::sink::Sink::sent(self, message);
+        punctual_sim::egress::traffic::Sink::sent(self, message);
     }
 
     fn refused(&mut self, channel: usize, at: Instant, why: NotAccepted) {
-        punctual_sim::egress::sink::Sink::refused(self, channel, at, why);
+        punctual_sim::egress::traffic::Sink::refused(self, channel, at, why);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Three packets of two channels, with every instant worked out by hand, in nanoseconds.
 
-use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
@@ -10,8 +9,7 @@ use punctual_model::channel::{
 use punctual_model::{Duration, Instant, Service};
 use punctual_policy::queues::ServiceOrder;
 use punctual_sim::egress::Exact;
-use punctual_sim::egress::sink::{NotAccepted, Sent};
-use punctual_sim::egress::sources::Message;
+use punctual_sim::egress::traffic::{Message, NotAccepted, Sent};
 
 use super::sink::{Occupant, Sink, Totals};
 use super::sources::{Backlog, Hog, HogPattern};

@@ -1,7 +1,7 @@
 //! The test of a channel against the user's quota.
 
-use punctual_channel::rings;
 use punctual_analysis::Refusal;
+use punctual_channel::rings;
 use punctual_model::channel::{BitRate, Direction};
 
 use super::super::terms::Asker;

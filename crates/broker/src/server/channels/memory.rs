@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use punctual_channel::client::Geometry;
-use punctual_channel::rings::{self, Passed, RingError};
+use punctual_channel::rings::{Passed, RingError};
 use punctual_linux::memfd::{Presence, Watched};
 
 /// The queues that a person may keep beside those of its channels, each of two pieces of memory:
@@ -77,7 +77,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use punctual_channel::rings::{Made, Puts, Takes};
+    use punctual_channel::rings::{self, Made, Puts, Takes};
 
     use super::*;
 

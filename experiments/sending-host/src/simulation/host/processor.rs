@@ -2,7 +2,7 @@
 
 use punctual_model::{Duration, Instant, Service};
 use punctual_sim::egress::Costs;
-use punctual_sim::egress::sources::Message;
+use punctual_sim::egress::traffic::Message;
 
 use super::{Host, Packet, Piece};
 use crate::policy::{Next, Point, YieldPoint};

@@ -3,8 +3,7 @@
 use punctual_model::channel::LinkScheduling;
 use punctual_model::{Duration, Instant};
 use punctual_sim::egress::Costs;
-use punctual_sim::egress::sink::Sent;
-use punctual_sim::egress::sources::Message;
+use punctual_sim::egress::traffic::{Message, Sent};
 
 use super::{Host, Piece, Work};
 use crate::policy::Point;
