@@ -3,11 +3,11 @@
 use punctual_linux::clock;
 use punctual_model::Duration;
 
+use crate::extent::{Error, Extent};
 use crate::host::stolen_ms;
 use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::role::{Pattern, Plain, PlainReport, Role, SendMode, Writer, WriterReport};
 use crate::table::{Page, Table};
-use crate::{Error, Extent};
 
 /// The rate of the link, on the wire. The token bucket makes it a link: a veth has no rate.
 const LINK_MBITS: u64 = 100;

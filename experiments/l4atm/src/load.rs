@@ -6,12 +6,12 @@ use std::process::Command;
 use punctual_linux::{clock, host};
 use punctual_model::{Duration, Instant};
 
+use crate::extent::{Error, Extent};
 use crate::host::stolen_ms;
 use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::rates::{mbits, most_in, windows};
 use crate::role::{Pattern, Role, Worked, Writer, WriterReport};
 use crate::table::{Page, Table, median};
-use crate::{Error, Extent};
 
 const BYTES: u32 = 8_192;
 

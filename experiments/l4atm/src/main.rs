@@ -1,13 +1,13 @@
 //! The experiments of the channel server, live: clients, a server in a child process, and a receiver
 //! in another network namespace behind a veth pair.
 
+mod extent;
 mod flood;
 mod host;
 mod lab;
 mod load;
 mod many;
 mod pacing;
-mod plot;
 mod policing;
 mod rates;
 mod role;
@@ -25,11 +25,9 @@ use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
 use punctual_model::Duration;
 
+use extent::{Error, Extent};
 use lab::Lab;
 use table::Page;
-
-/// An error of any kind, as one sentence.
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The measurements of L4ATM, and those that its successor must show: live, over a veth pair; needs
 /// root
@@ -73,22 +71,6 @@ enum Experiment {
     /// Plays the role of another process
     #[command(hide = true)]
     Role { role: String },
-}
-
-/// The length and the number of measurements.
-#[derive(Clone, Copy, Debug)]
-struct Extent {
-    seconds: Option<f64>,
-    rounds: u32,
-}
-
-impl Extent {
-    /// Returns the length of a measurement: the user's, or the given default.
-    fn or(self, seconds: f64) -> Duration {
-        let nanos = self.seconds.unwrap_or(seconds).clamp(0.05, 3_600.0) * 1e9;
-        // At most an hour.
-        Duration::from_nanos(nanos as u64)
-    }
 }
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@ use std::fs;
 use punctual_linux::clock;
 use punctual_model::Duration;
 
-use crate::Error;
+use crate::extent::Error;
 use crate::lab::{Config, Lab};
 use crate::role::{Level, Many, Opened, Role};
 use crate::table::{Page, Table};

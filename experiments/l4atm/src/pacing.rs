@@ -3,12 +3,12 @@
 use punctual_linux::clock;
 use punctual_model::Duration;
 
+use crate::extent::{Error, Extent};
 use crate::host::stolen_ms;
 use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::rates::{Gaps, mbits};
 use crate::role::{Pattern, Plain, PlainReport, Role, SendMode, Writer, WriterReport};
 use crate::table::{Page, Table, median};
-use crate::{Error, Extent};
 
 const BYTES: u32 = 1_472;
 const HOGS: u32 = 4;

@@ -3,11 +3,11 @@
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
+use crate::extent::{Error, Extent};
 use crate::lab::{Broker, Config, Lab, Member, Received};
 use crate::rates::{mbits, most_in};
 use crate::role::{Pattern, Role, Writer, WriterReport};
 use crate::table::{Page, Table};
-use crate::{Error, Extent};
 
 /// The contract of a writer: its rate in Mbit/s, its message size in bytes, and an interval in ms.
 type Contract = (f64, u32, u64);

@@ -5,10 +5,10 @@ use std::process::Command;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
+use crate::extent::{Error, Extent};
 use crate::lab::{Config, Lab};
 use crate::role::{Pattern, Plain, PlainReport, Role, SendMode, Writer, WriterReport};
 use crate::table::{Page, Table, median};
-use crate::{Error, Extent};
 
 /// Faster than any way to send here, so that nothing is paced.
 const LINK: &str = "40gbit/s";

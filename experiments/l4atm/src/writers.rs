@@ -3,11 +3,12 @@
 use punctual_linux::clock;
 use punctual_model::Duration;
 
+use crate::extent::{Error, Extent};
 use crate::lab::{Config, Lab, Member, Received};
+use crate::rates;
 use crate::rates::windows;
 use crate::role::{Pattern, Role, Writer, WriterReport};
 use crate::table::{Page, Table};
-use crate::{Error, Extent, plot};
 
 const BYTES: u32 = 8_192;
 
@@ -117,7 +118,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
         })
         .collect();
     let mut page = Page::new("writers", vec![promises, over_time(&lines, width)]);
-    page.picture = Some(plot::rates(&lines, seconds(PARTS))?);
+    page.picture = Some(rates::rates(&lines, seconds(PARTS))?);
     Ok(page)
 }
 

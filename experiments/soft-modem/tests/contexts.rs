@@ -10,11 +10,10 @@ use punctual_model::{Duration, Service};
 use punctual_modem::LineQuality;
 use punctual_modem::fsk::kernel::{Control, name};
 use punctual_modem::fsk::{Line, Recording};
-use soft_modem::live::Error;
 use soft_modem::live::context::Context;
-use soft_modem::live::kernel;
 use soft_modem::live::plan::Plan;
 use soft_modem::live::record::position;
+use soft_modem::live::{Error, kernel};
 
 /// Interrupts of two tests on one CPU would delay and skip each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -13,7 +13,7 @@ use punctual_model::channel::{Framing, LinearBounded};
 use serde::{Deserialize, Serialize};
 
 use super::Stamp;
-use crate::Error;
+use crate::extent::Error;
 
 /// The number of channels, and the steps to that.
 #[derive(Clone, Debug, Deserialize, Serialize)]

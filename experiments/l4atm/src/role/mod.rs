@@ -1,22 +1,26 @@
 //! The roles of the other processes of an experiment: this program again, with its role in a line
-//! of JSON.
+//! of JSON. The channel server runs as `punctual serve` runs it; local load is ordinary processes.
 
-mod load;
 mod many;
 mod plain;
-mod server;
 mod writer;
 
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::hint::black_box;
+use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use punctual_linux::sched::{self, Class};
-use punctual_linux::{clock, thread};
+use punctual_broker::parts::Part;
+use punctual_broker::server::{Options, Server};
+use punctual_linux::sched::Class;
+use punctual_linux::{clock, sched, thread};
 use punctual_model::{Duration, Instant};
 use serde::{Deserialize, Serialize};
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::Error;
-pub(crate) use load::Worked;
+use crate::extent::Error;
+
 pub(crate) use many::{Level, Many, Opened};
 pub(crate) use plain::{Plain, PlainReport, SendMode};
 pub(crate) use writer::{Pattern, Writer, WriterReport};
@@ -43,11 +47,11 @@ pub(crate) enum Role {
 
 pub(crate) fn play(role: &str) -> Result<(), Error> {
     match serde_json::from_str(role)? {
-        Role::Server { folder } => server::serve(&folder),
-        Role::Part { name } => server::be_part(&name),
-        Role::Hog => load::spin(),
-        Role::Forks => load::fork(),
-        Role::Work { rounds } => report(&load::work(rounds)),
+        Role::Server { folder } => serve(&folder),
+        Role::Part { name } => be_part(&name),
+        Role::Hog => spin(),
+        Role::Forks => fork(),
+        Role::Work { rounds } => report(&work(rounds)),
         Role::Writer(writer) => report(&writer.write()?),
         Role::Plain(plain) => report(&plain.send()?),
         Role::Many(many) => report(&many.open()?),
@@ -72,7 +76,7 @@ fn begin(start_ns: u64, fifo: Option<u8>) -> Result<(), Error> {
 /// The stamp that a sender writes at the beginning of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    pub(crate) number: u64,
+    number: u64,
     /// When it was due, or if nothing is due, when it was written.
     pub(crate) at: Instant,
     /// The number of the sender.
@@ -93,4 +97,71 @@ impl Stamp {
         let at = Instant::from_nanos(u64::from_be_bytes(*at));
         Some(Self { number: u64::from_be_bytes(*number), at, of: u32::from_be_bytes(*of) })
     }
+}
+
+/// How long a fixed amount of work took.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Worked {
+    pub(crate) wall_ns: u64,
+    cpu_ns: u64,
+}
+
+fn spin() -> Result<(), Error> {
+    let mut state = 1;
+    loop {
+        state = black_box(turn(state));
+    }
+}
+
+/// Forks, executes and exits, faults pages and does a little work, like a build.
+fn fork() -> Result<(), Error> {
+    loop {
+        let mut command = Command::new("/bin/true");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.spawn()?.wait()?;
+        black_box(work(50_000));
+    }
+}
+
+fn work(rounds: u64) -> Worked {
+    let (began, cpu) = (clock::now(), clock::thread_cpu_time());
+    let mut state = 1;
+    for _ in 0..rounds {
+        state = black_box(turn(state));
+    }
+    let cpu = clock::thread_cpu_time() - cpu;
+    Worked { wall_ns: clock::now().saturating_since(began).as_nanos(), cpu_ns: cpu.as_nanos() }
+}
+
+/// Takes a few cycles that no compiler removes.
+fn turn(state: u64) -> u64 {
+    (state ^ (state << 13)).rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Serves from `folder`. Warnings go to standard error; each grant would be a line.
+fn serve(folder: &Path) -> Result<(), Error> {
+    let level = LevelFilter::WARN;
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    let server = Server::open(Options {
+        config: folder.join("broker.toml"),
+        config_must_exist: true,
+        socket: folder.join("socket"),
+        state: folder.join("state"),
+        measured: None,
+        part: again,
+    })?;
+    Ok(server.run()?)
+}
+
+/// Returns a command that runs this program as a part of the server.
+fn again(part: Part) -> Command {
+    let role = Role::Part { name: part.name().into() };
+    let mut command = Command::new("/proc/self/exe");
+    // Cannot fail: a name is text.
+    command.arg("role").arg(serde_json::to_string(&role).unwrap_or_default());
+    command
+}
+
+fn be_part(name: &str) -> Result<(), Error> {
+    Ok(Part::of_name(name).ok_or("no part of a server has this name")?.run()?)
 }

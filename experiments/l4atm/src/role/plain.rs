@@ -10,7 +10,7 @@ use punctual_model::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{Stamp, begin};
-use crate::Error;
+use crate::extent::Error;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Plain {

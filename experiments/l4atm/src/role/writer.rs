@@ -14,7 +14,7 @@ use punctual_model::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{Stamp, begin};
-use crate::Error;
+use crate::extent::Error;
 
 /// A channel and its traffic.
 #[derive(Clone, Debug, Deserialize, Serialize)]

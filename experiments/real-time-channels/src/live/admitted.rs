@@ -21,8 +21,7 @@ use punctual_model::{Duration, Instant, Rank, Service};
 use punctual_policy::egress::{EgressScheduler, Promise, Terms};
 use punctual_policy::queues::ServiceOrder;
 
-use super::clients::Client;
-use super::{MESSAGE, PRIORITY, stolen_since};
+use super::{Client, MESSAGE, PRIORITY, stolen_since};
 use crate::host::{KB, PERIOD};
 use crate::table::Table;
 

@@ -3,17 +3,22 @@
 //! [`o1`]: the channel server's own sender, which schedules the link as a function call. [`o2`]: a
 //! maker and a link thread, as in the paper's second option; it exists for this experiment alone.
 //! [`admitted`]: runs as many channels as admission accepts.
+//!
+//! Clients of a sender have their rings, and a thread that keeps them full.
 
 pub(crate) mod admitted;
-mod clients;
 mod o1;
 mod o2;
 
-use punctual_linux::host;
-use punctual_linux::sched::{self, Class};
-use punctual_linux::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_channel::rings::{Made, Puts, Side, Takes, both, map};
+use punctual_linux::memfd::Readable;
+use punctual_linux::sched::Class;
+use punctual_linux::{clock, host, sched, thread};
 use punctual_model::channel::{Link, Packetisation};
 use punctual_model::{Duration, Instant, Service};
+use punctual_ring::frames::{Geometry, Wake};
 
 use crate::host::KB;
 use crate::table::Table;
@@ -23,6 +28,12 @@ const PRIORITY: u8 = 80;
 
 /// The bytes of a message.
 const MESSAGE: u32 = 32 * KB;
+
+/// The number of senders that always have a message, as in the paper.
+const SENDERS: u32 = 4;
+
+/// The number of messages that a ring holds.
+const SLOTS: u32 = 8;
 
 /// One point of the study.
 #[derive(Clone, Copy, Debug)]
@@ -140,4 +151,55 @@ fn predicted(point: Point) -> f64 {
 
 fn at(start: Instant, length: Duration) -> Instant {
     start.saturating_add(length)
+}
+
+fn geometry() -> Geometry {
+    Geometry::new(SLOTS, MESSAGE).expect("valid")
+}
+
+struct Client {
+    side: Side<Puts>,
+}
+
+impl Client {
+    fn new() -> (Self, Side<Takes>) {
+        let (side, server) = both::<Takes>(geometry()).expect("memory");
+        (Self { side }, server)
+    }
+
+    /// Makes a client whose messages another thread can read, too.
+    fn seen_twice() -> (Self, Side<Takes>, Readable) {
+        let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
+        let frames = passed.frames.try_clone().expect("a descriptor");
+        let side = map(passed, geometry(), 0).expect("as made");
+        made.seal().expect("ours");
+        let seen = Readable::of(frames, geometry().producer_bytes()).expect("as made");
+        (Self { side }, made.freeze().expect("as made"), seen)
+    }
+
+    /// Publishes a message if there is room. Returns whether there was.
+    fn put(&mut self) -> bool {
+        let Side { end: puts, doorbell, .. } = &mut self.side;
+        let Ok(Some(slot)) = puts.claim() else { return false };
+        slot.push(MESSAGE as usize, 0);
+        if puts.publish_with(|| clock::now().as_nanos()) == Wake::Ring {
+            let _ = doorbell.ring();
+        }
+        true
+    }
+}
+
+/// Keeps all rings full until `stop` is set.
+fn keep_full(mut clients: Vec<Client>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let mut any = false;
+        for client in &mut clients {
+            while client.put() {
+                any = true;
+            }
+        }
+        if !any {
+            clock::sleep(Duration::from_micros(50));
+        }
+    }
 }

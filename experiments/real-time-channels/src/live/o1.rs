@@ -13,8 +13,7 @@ use punctual_model::channel::{Framing, LinearBounded, TooEarly};
 use punctual_policy::egress::{EgressScheduler, Promise, Terms};
 use punctual_policy::queues::ServiceOrder;
 
-use super::clients::{Client, SENDERS, keep_full};
-use super::{MESSAGE, Point, Sent, at, to_the_front};
+use super::{Client, MESSAGE, Point, SENDERS, Sent, at, keep_full, to_the_front};
 
 pub(super) fn run(point: Point) -> Sent {
     let stop = AtomicBool::new(false);

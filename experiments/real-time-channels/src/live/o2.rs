@@ -15,8 +15,7 @@ use punctual_linux::park::EventCount;
 use punctual_model::{Duration, Instant, Service};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::clients::{Client, SENDERS, keep_full};
-use super::{MESSAGE, Point, Sent, at, to_the_front};
+use super::{Client, MESSAGE, Point, SENDERS, Sent, at, keep_full, to_the_front};
 
 /// A finished packet.
 struct Made {

@@ -19,10 +19,9 @@
 use punctual_analysis::Steps;
 use punctual_model::channel::{Channel, Sender};
 
-use super::level::Level;
 use super::sender::{Sending, Shape};
 use super::sound::Form;
-use super::window::{Assumed, Interference, Interrupting, Recurring, Window};
+use super::window::{Assumed, Interference, Interrupting, Level, Recurring, Window};
 
 /// Returns whether every message of `channels` certainly meets its delay bound in deadline order,
 /// where costs are upper bounds.

@@ -1,13 +1,12 @@
 //! Proves bounds on the delays of channels on this host: `docs/channel-bounds.md`.
 //!
 //! Reading order: `sender` (the host as the bounds see it, messages as packets and blocks),
-//! `window` (the fixed points), `level` (the channels of a level and those below it), [`sound`]
-//! (the proven bound), [`edf`] (the same for deadline order), and [`admit_channels`], which uses
+//! `window` (the fixed points, and the channels of a level with those below it), [`sound`] (the
+//! proven bound), [`edf`] (the same for deadline order), and [`admit_channels`], which uses
 //! the two and nothing else. The published bounds are in [`punctual_analysis::channel::paper`].
 
 mod admission;
 pub mod edf;
-mod level;
 mod sender;
 pub mod sound;
 mod window;

@@ -39,9 +39,8 @@ use punctual_analysis::Steps;
 use punctual_analysis::channel::DelayBound;
 use punctual_model::channel::{Channel, LinkScheduling, Sender};
 
-use super::level::{Level, turn_of_the_thread};
 use super::sender::{Sending, Shape, sum};
-use super::window::{Assumed, Interference, Recurring, Window};
+use super::window::{Assumed, Interference, Level, Recurring, Window, turn_of_the_thread};
 
 /// Returns the bound for each of `channels`, the most urgent first, where costs are upper bounds.
 pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<DelayBound> {

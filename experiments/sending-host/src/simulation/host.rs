@@ -1,21 +1,21 @@
-//! The events of a sending host: here its state, the order of events, and input from outside.
-
-mod processor;
-mod transmission;
+//! The events of a sending host: its state, the order of events, and input from outside; its
+//! processor, with handlers that make packets, changes between them, and the link thread; and its
+//! link, with the selection of the packet that goes on it, and the handling of its departure.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::{Instant, Service};
+use punctual_model::channel::LinkScheduling;
+use punctual_model::{Duration, Instant, Service};
 use punctual_sim::egress::Costs;
-use punctual_sim::egress::traffic::Message;
+use punctual_sim::egress::traffic::{Message, Sent};
 
 use super::Setup;
-use super::hogs::Hogs;
 use super::refills::Refills;
 use super::sink::{Occupant, Sink, Totals};
-use crate::policy::{Handlers, LinkScheduler, Point, Shaper};
+use super::sources::Hogs;
+use crate::policy::{Handlers, LinkScheduler, Next, Point, Shaper, YieldPoint};
 
 /// The current activity of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,5 +262,185 @@ where
                 }
             }
         }
+    }
+}
+
+impl<S, C, K> Host<'_, S, C, K>
+where
+    S: Iterator<Item = Message>,
+    C: Costs,
+    K: Sink,
+{
+    fn change(&mut self) -> Service {
+        let cost = self.costs.of(self.setup.sender.costs.change_of_handler());
+        self.totals.changing = self.totals.changing.saturating_add(cost);
+        cost
+    }
+
+    fn begin(&mut self, piece: Piece, cost: Duration) {
+        self.piece = piece;
+        self.piece_end = self.now.saturating_add(cost);
+        self.wake = Instant::MAX;
+    }
+
+    fn piece_ends(&mut self) {
+        match self.piece {
+            Piece::Idle => self.piece_end = Instant::MAX,
+            Piece::Change(handler) => self.next_packet(handler),
+            Piece::Packet(handler) => self.packet_made(handler),
+            Piece::Thread => {
+                self.idle();
+                self.dispatch();
+            }
+        }
+    }
+
+    fn idle(&mut self) {
+        self.piece = Piece::Idle;
+        self.piece_end = Instant::MAX;
+    }
+
+    fn next_packet(&mut self, handler: u32) {
+        let is_first = self.handlers.message_mut(handler).is_none_or(|work| work.made == 0);
+        let costs = self.setup.sender.costs;
+        let worst = if is_first { costs.first_packet } else { costs.packet };
+        self.piece_cost = self.costs.of(worst);
+        let mut cost = self.piece_cost.at_full_speed();
+        if self.hogged() {
+            cost = cost.saturating_add(self.hogs_end.saturating_since(self.now));
+        }
+        self.begin(Piece::Packet(handler), cost);
+    }
+
+    fn packet_made(&mut self, handler: u32) {
+        let size = self.setup.sender.packetisation.packet_bytes();
+        let class = self.handlers.class(handler);
+        let Some(work) = self.handlers.message_mut(handler) else { return };
+        let bytes = work.bytes_left.min(size);
+        work.bytes_left -= bytes;
+        work.made += 1;
+        let is_last = work.bytes_left == 0;
+        let message = is_last.then_some(*work);
+        let queued = self.link.ready(self.now, class, Packet { handler, bytes, message });
+        debug_assert!(queued.is_ok(), "all messages inside have room as packets");
+        self.totals.making = self.totals.making.saturating_add(self.piece_cost);
+        match self.handlers.made(self.now, is_last) {
+            YieldPoint::Continue => {
+                self.next_packet(handler);
+                self.pick(Point::PacketMade);
+            }
+            YieldPoint::Yield => {
+                self.idle();
+                self.pick(Point::PacketMade);
+                self.dispatch();
+            }
+            YieldPoint::Complete(_) => {
+                self.idle();
+                if self.channel(handler).is_none() {
+                    self.refills.made(handler as usize - self.shapers.len(), self.now);
+                    self.refill();
+                }
+                self.pick(Point::PacketMade);
+                self.dispatch();
+            }
+        }
+    }
+
+    /// Gives an idle processor something to do.
+    fn dispatch(&mut self) {
+        if self.piece != Piece::Idle || self.starting.is_some() || self.hogged() {
+            return;
+        }
+        if let Some(packet) = self.link.pick(self.now, Point::Yield) {
+            let thread = self.thread();
+            let change = if self.last == thread { Service::ZERO } else { self.change() };
+            self.last = thread;
+            let cost = change.at_full_speed().saturating_add(self.link_scheduling());
+            self.begin(Piece::Thread, cost);
+            self.starting = Some(packet);
+            self.starting_end = self.piece_end;
+            return;
+        }
+        match self.handlers.next(self.now) {
+            Next::Idle { until } => self.wake = until,
+            Next::Run(handler) if handler == self.last => self.next_packet(handler),
+            Next::Run(handler) => {
+                self.last = handler;
+                let change = self.change().at_full_speed();
+                self.begin(Piece::Change(handler), change);
+            }
+        }
+    }
+}
+
+impl<S, C, K> Host<'_, S, C, K>
+where
+    S: Iterator<Item = Message>,
+    C: Costs,
+    K: Sink,
+{
+    /// Puts the packet on the link when the link scheduler has done its work.
+    fn started(&mut self) {
+        self.starting_end = Instant::MAX;
+        let Some(packet) = self.starting.take() else { return };
+        let time = self.setup.sender.link.transmission_time(packet.bytes);
+        self.sending_end = self.now.saturating_add(time);
+        self.sending = Some(packet);
+        self.hogs.packet_starts(self.now);
+        self.hogs_come();
+        if self.in_interrupt() {
+            self.dispatch();
+        }
+    }
+
+    fn in_interrupt(&self) -> bool {
+        self.setup.sender.link_scheduling == LinkScheduling::InInterrupt
+    }
+
+    fn sent(&mut self) {
+        self.sending_end = Instant::MAX;
+        let Some(packet) = self.sending.take() else { return };
+        self.link.completed();
+        let time = self.setup.sender.link.transmission_time(packet.bytes);
+        self.totals.link_busy = self.totals.link_busy.saturating_add(time);
+        self.totals.packets += 1;
+        match self.channel(packet.handler) {
+            Some(channel) => {
+                self.totals.channel_bytes += u64::from(packet.bytes);
+                if let Some(Work { came, logical, conforming, bytes, .. }) = packet.message {
+                    self.shapers[channel].sent();
+                    self.totals.inside -= 1;
+                    let left = self.now;
+                    self.sink.sent(Sent { channel, bytes, came, logical, left, conforming });
+                }
+            }
+            None => {
+                self.totals.best_effort_bytes += u64::from(packet.bytes);
+                self.refills.left(packet.handler as usize - self.shapers.len());
+                self.refill();
+            }
+        }
+        self.pick(Point::Completed);
+        self.dispatch();
+    }
+
+    /// O1: starts a packet, if one has to, at the cost of whatever runs.
+    fn pick(&mut self, at: Point) {
+        if self.hogged() {
+            return;
+        }
+        let Some(packet) = self.link.pick(self.now, at) else { return };
+        let cost = self.link_scheduling();
+        self.starting = Some(packet);
+        self.starting_end = self.now.saturating_add(cost);
+        if self.piece != Piece::Idle {
+            self.piece_end = self.piece_end.saturating_add(cost);
+        }
+    }
+
+    fn link_scheduling(&mut self) -> Duration {
+        let cost = self.costs.of(self.setup.sender.costs.link_scheduling);
+        self.totals.link_scheduling = self.totals.link_scheduling.saturating_add(cost);
+        cost.at_full_speed()
     }
 }

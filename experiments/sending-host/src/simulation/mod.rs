@@ -2,9 +2,8 @@
 //! costs of a [`Sender`](punctual_model::channel::Sender).
 //!
 //! Reading order: [`Setup`] and [`run`], [`sources`] (traffic without a promise, and other work on
-//! the processor; the sources of channels are in [`punctual_sim::egress::sources`]), [`sink`] (the
-//! output), `host` (the events), `refills` and `hogs` (the next steps of best-effort senders and
-//! hogs).
+//! the processor; the sources of channels are in [`punctual_sim::egress::traffic`]), [`sink`] (the
+//! output), `host` (the events), `refills` (the next steps of best-effort senders).
 //!
 //! # The model
 //! That of `docs/channel-bounds.md`, A1 to A7, and of real-time channels, §3: a handler makes
@@ -13,7 +12,6 @@
 //! the model leaves open what goes first at one instant, the less convenient goes first: a handler
 //! that yields has not seen what arrives or leaves at that very instant.
 
-mod hogs;
 mod host;
 mod refills;
 mod setup;
@@ -26,8 +24,9 @@ use punctual_model::Instant;
 use punctual_sim::egress::Costs;
 use punctual_sim::egress::traffic::Message;
 
-pub use setup::{Setup, SetupError};
 use sink::{Sink, Totals};
+
+pub use setup::{Setup, SetupError};
 
 /// Runs until `until`, or until the sources of all channels, of which there is at least one, have
 /// ended and their messages have left.

@@ -1,17 +1,18 @@
 //! One call in one context, with competitors and callback.
 
+use super::Context;
+use super::context::Place;
 use punctual_bpf::Object;
 use punctual_linux::{clock, host};
 use punctual_model::Duration;
 use punctual_modem::demo::live::Competitors;
 use punctual_modem::fsk::Recording;
 
-use super::context::{Context, Place};
 use super::plan::Plan;
 use super::record::Served;
 use super::report::{ContextReport, DriverReport};
-use super::wakeups::{self, Wakeups};
-use super::{Args, Error, Run, kernel, threads};
+use super::wakeups::Wakeups;
+use super::{Args, Error, Run, kernel, threads, wakeups};
 
 /// The time from the go-ahead to sample 0.
 const LEAD_IN: Duration = Duration::from_millis(20);

@@ -2,8 +2,9 @@
 //! threads.
 //!
 //! - [`plan`]: the phases of the call, and the amount of work at an interrupt.
-//! - [`context`]: the contexts of the driver; [`follower`]: the thread that follows it.
-//! - [`kernel`], [`threads`]: the driver in them; [`record`]: its services.
+//! - [`context`]: the contexts of the driver.
+//! - [`kernel`], [`threads`]: the driver in them, and the thread that follows it; [`record`]: its
+//!   services.
 //! - `lab`: one call in one context, beside competitors.
 //! - [`sizing`]: the cost of the modem core here.
 //! - [`wakeups`]: the coexisting callback.
@@ -13,7 +14,6 @@
 
 pub mod context;
 mod error;
-pub mod follower;
 pub mod kernel;
 mod lab;
 pub mod library;
@@ -39,14 +39,14 @@ use punctual_modem::demo::live::Competitors;
 use punctual_modem::fsk::Recording;
 
 use context::Context;
-use follower::Follower;
+use lab::Lab;
 use plan::Plan;
 use record::Served;
 use report::{ContextReport, Report};
+use threads::Follower;
 use traced::TraceArgs;
 
 pub use error::Error;
-use lab::Lab;
 
 /// The arguments of the live study.
 #[derive(Clone, Debug, clap::Args)]
@@ -112,7 +112,7 @@ pub fn main(args: &Args) -> Result<(), Error> {
     }
     if args.modems != Some(Modems::Core) {
         let report = library::run(args, &follower, &mut traced, tell)?;
-        let page = library::tables::text(&report);
+        let page = library::report::text(&report);
         json.insert("library".into(), kept(args, "library", &report, &page)?);
         text += &page;
     }

@@ -13,9 +13,8 @@ use punctual_observe::{Existing, RecordError, Recorder, run_here};
 use punctual_trace::{Event, Kind, Promise, Subject, SubjectKind};
 
 use super::context::Place;
-use super::library::serve;
 use super::record::Service;
-use super::{Error, Run};
+use super::{Error, Run, library};
 
 /// The options of a study that writes a trace.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -66,7 +65,7 @@ impl Traced {
         name: String,
         place: Place,
         cpu: usize,
-        served: &serve::Served,
+        served: &library::Served,
     ) -> Result<(), Error> {
         Ok(self.subject(name, bound(Some(place), cpu), PERIOD, &served.services)?)
     }

@@ -5,8 +5,7 @@ use punctual_analysis::supply::{Guarantee, Supply};
 use punctual_model::{Duration, Instant, Reservation};
 use punctual_sim::processor::{Periods, Place, Processor};
 
-use crate::virtual_time::device::Device;
-use crate::virtual_time::driver::{Call, Outcome, run};
+use crate::virtual_time::driver::{Call, Device, Outcome, run};
 use crate::virtual_time::service::{Bandwidth, Turns, When, WithTurns};
 
 /// Calls for each reservation.

@@ -5,7 +5,7 @@ use punctual_sweep::sheet::{Sheet, Value};
 use punctual_sweep::workers::Workers;
 
 use super::judge::{self, Class, Served, judge, predicted};
-use crate::virtual_time::device::{Card, Device, RING};
+use crate::virtual_time::driver::{Card, Device, RING};
 
 /// A device with a name.
 #[derive(Clone, Copy, Debug)]

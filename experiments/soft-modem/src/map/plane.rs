@@ -4,7 +4,7 @@ use punctual_model::{Duration, Reservation, Service};
 use punctual_sweep::workers::Workers;
 
 use super::judge::{Class, MARGINAL_PPM, Served, Verdict, judge, predicted};
-use crate::virtual_time::device::{Card, Device, RING};
+use crate::virtual_time::driver::{Card, Device, RING};
 
 /// The reservations tried: every X and every Y that is a multiple of `step`, X at most Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::study::TABLE_3;
 use crate::call::Transferred;
 use crate::virtual_time::contexts::Context;
-use crate::virtual_time::device::{Card, RING};
+use crate::virtual_time::driver::{Card, RING};
 use crate::virtual_time::transfer::{Transfer, run};
 
 /// Transfers of each kind.

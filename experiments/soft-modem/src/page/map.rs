@@ -7,7 +7,7 @@ use punctual_sweep::plot::{Axis, Cell, Line, Mark, Plane, Plot, Shape, Shown};
 use crate::map::judge::{Class, Served};
 use crate::map::plane::{CARDS, Column, Grid, least_predicted};
 use crate::map::tables::{TwelvePoints, edges, summary};
-use crate::virtual_time::device::{Card, Device};
+use crate::virtual_time::driver::{Card, Device};
 
 /// Returns the section.
 pub fn section(grid: &Grid, plane: &[Column], points: &TwelvePoints) -> Section {

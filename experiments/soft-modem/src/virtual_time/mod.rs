@@ -11,7 +11,6 @@
 //! - [`mod@transfer`]: a file over two real modems, one of them driven in this way.
 
 pub mod contexts;
-pub mod device;
 pub mod driver;
 pub mod service;
 pub mod transfer;

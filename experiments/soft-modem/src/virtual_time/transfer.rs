@@ -9,8 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::contexts::Context;
-use super::device::{Card, Device};
-use super::driver::{Lines, drive};
+use super::driver::{Card, Device, Lines, drive};
 use crate::call::{Call, Job, Transferred};
 
 /// The parameters of a transfer.

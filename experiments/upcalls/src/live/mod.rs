@@ -1,14 +1,11 @@
 //! Runs the paper's comparison on this machine: immediate preemption against delayed, live.
 
-mod counts;
 mod process;
 mod run;
 mod summary;
-mod work;
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
+use std::{fs, io};
 
 use clap::ValueEnum;
 use rand::SeedableRng;

@@ -12,8 +12,7 @@ use punctual_trace::{Event, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
-use super::counts::Counts;
-use super::work::Work;
+use super::run::{Counts, Work};
 
 /// A host with other tenants stops the CPU for milliseconds, which is no handler's fault.
 const GRACE: Duration = Duration::from_millis(10);

@@ -1,22 +1,29 @@
-//! Makes one run: sixteen processes of six upcalls, from their start to their results.
+//! Makes one run: sixteen processes of six upcalls, from their start to their
+//! results. Their work is of a fixed amount, with a working set, and the same for each kind of
+//! scheduling; the kernel's counts are those for the threads of this process.
 
 use std::collections::BTreeMap;
-use std::env;
+use std::hint::black_box;
+use std::ops::Sub;
 use std::process::{Child, Command, Stdio};
+use std::{env, fs};
 
-use punctual_linux::{clock, host, process::die_with_parent};
-use punctual_model::Duration;
+use punctual_linux::process::die_with_parent;
+use punctual_linux::{clock, host};
+use punctual_model::{Duration, Service};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::process::{Outcome, Report, Role};
-use super::work::Work;
 use super::{Mode, Phases};
 
 const PROCESSES: u64 = 16;
 const PERIODS_US: [u64; 6] = [40_000, 50_000, 60_000, 70_000, 80_000, 90_000];
 const BATCH: u32 = 8;
+
+/// The words of a cache line.
+const LINE: usize = 8;
 
 /// One case of the comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -44,17 +51,17 @@ pub(crate) struct Setting {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     pub(crate) case: Case,
-    pub(crate) jobs: u64,
+    jobs: u64,
     pub(crate) late: u64,
-    pub(crate) switches: u64,
+    switches: u64,
     /// The nanoseconds used, and those that the same work takes alone.
-    pub(crate) exec_time: u64,
-    pub(crate) nominal: u64,
+    exec_time: u64,
+    nominal: u64,
     /// The results of upcalls, by period.
     pub(crate) upcalls: Vec<Outcome>,
     /// The stolen time of all CPUs together.
-    pub(crate) stolen_ms: u64,
-    pub(crate) length_ms: u64,
+    stolen_ms: u64,
+    length_ms: u64,
 }
 
 impl Setting {
@@ -199,5 +206,90 @@ impl Run {
             self.jobs,
             self.stolen_ms,
         )
+    }
+}
+
+/// The memory that an upcall passes over in each job.
+#[derive(Debug)]
+pub(crate) struct Work {
+    words: Vec<u64>,
+    at: usize,
+}
+
+impl Work {
+    /// Makes work with this many bytes.
+    pub(crate) fn new(footprint: usize) -> Self {
+        let words = vec![1; (footprint / size_of::<u64>()).max(LINE)];
+        Self { words, at: 0 }
+    }
+
+    /// Passes over this many cache lines, cyclically.
+    pub(crate) fn go_over(&mut self, lines: u64) {
+        for _ in 0..lines {
+            let word = &mut self.words[self.at];
+            *word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            self.at = (self.at + LINE) % self.words.len();
+        }
+        black_box(&self.words);
+    }
+
+    /// Measures lines a millisecond of processor time, without other data in the cache: the median
+    /// of eleven attempts.
+    fn lines_per_milli(footprint: usize) -> u64 {
+        const LINES: u64 = 1_000_000;
+        let mut work = Self::new(footprint);
+        work.go_over(LINES);
+        let mut tries: Vec<Service> = (0..11)
+            .map(|_| {
+                let before = clock::thread_cpu_time();
+                work.go_over(LINES);
+                clock::thread_cpu_time() - before
+            })
+            .collect();
+        tries.sort_unstable();
+        LINES * 1_000_000 / tries[tries.len() / 2].as_nanos().max(1)
+    }
+}
+
+/// The counts of all threads but the first, which only waits for the end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Context switches, voluntary and not (proc_pid_status(5)).
+    pub(crate) switches: u64,
+    /// Nanoseconds on a CPU (schedstat).
+    pub(crate) exec_time: u64,
+}
+
+impl Counts {
+    /// Reads the counts until now, without threads that have ended.
+    pub(crate) fn read() -> Self {
+        let mut counts = Self::default();
+        let first = std::process::id().to_string();
+        for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            if task.file_name().to_str() == Some(&first) {
+                continue;
+            }
+            let of = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            for line in of("status").lines().filter(|line| line.contains("ctxt_switches:")) {
+                counts.switches += number_in(line.split_whitespace().next_back());
+            }
+            counts.exec_time += number_in(of("schedstat").split_whitespace().next());
+        }
+        counts
+    }
+}
+
+fn number_in(word: Option<&str>) -> u64 {
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+impl Sub for Counts {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            switches: self.switches.saturating_sub(before.switches),
+            exec_time: self.exec_time.saturating_sub(before.exec_time),
+        }
     }
 }

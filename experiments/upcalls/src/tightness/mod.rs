@@ -8,7 +8,6 @@
 //! whole processor, in `supply` those inside a reservation.
 
 mod classes;
-mod search;
 mod supply;
 
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};

@@ -17,8 +17,7 @@ use punctual_sim::tasks::{Setting, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::classes::parts;
-use super::search::Late;
+use super::classes::{Late, parts};
 use super::{STEPS, plain};
 use crate::sets::load;
 use crate::table::{Cell, Table};

@@ -2,24 +2,25 @@
 //! both as plain processes, without and with background load.
 
 mod process;
-mod run;
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::{env, fs, io};
 
-use punctual_linux::host;
+use punctual_linux::process::die_with_parent;
+use punctual_linux::{clock, host};
 use punctual_model::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::table::Table;
-use run::Case;
+use process::{Part, Report, Role};
 
 pub(crate) use process::play;
 
 /// The kinds of client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) enum Pair {
+enum Pair {
     /// Two ordinary processes.
     Plain,
     /// The server is an upcall every 10 ms.
@@ -84,7 +85,7 @@ pub(crate) fn compare(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
                 let case =
                     Case { pair, bytes, hogs, cpu, length, batch: args.batch, buffer: args.buffer };
                 let before = host::stolen().unwrap_or(Duration::ZERO);
-                let outcome = run::run(&case)?;
+                let outcome = run(&case)?;
                 let stolen = host::stolen().unwrap_or(Duration::ZERO) - before;
                 let seconds = length.as_nanos() as f64 / 1e9;
                 let received = outcome.received as f64 * f64::from(bytes) * 8.0 / 1e6;
@@ -117,4 +118,100 @@ pub(crate) fn compare(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         fs::write(directory.join(&name).with_extension("txt"), text)?;
     }
     Ok(())
+}
+
+/// One case of the comparison.
+#[derive(Clone, Debug)]
+struct Case {
+    pair: Pair,
+    bytes: u16,
+    hogs: u32,
+    cpu: usize,
+    length: Duration,
+    batch: u32,
+    /// The server's socket buffer in KiB.
+    buffer: usize,
+}
+
+/// The result of a run.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    sent: u64,
+    received: u64,
+    /// The packets dropped because the server's socket was full.
+    lost: u64,
+    /// The jobs of upcalls that completed after the end of their period, or were skipped or
+    /// contained.
+    late: u64,
+}
+
+/// A process of the study, which ends when this value is dropped.
+struct Process {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Starts this program in a role. The child is killed if this process ends.
+    fn start(role: &Role) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut command = Command::new(env::current_exe()?);
+        command.arg("udp-process").arg(serde_json::to_string(role)?).stdout(Stdio::piped());
+        die_with_parent(&mut command);
+        let mut child = command.spawn()?;
+        let says = BufReader::new(child.stdout.take().ok_or("it has no output")?);
+        Ok(Self { child, says })
+    }
+
+    fn line(&mut self) -> Result<String, Box<dyn std::error::Error>> {
+        let mut line = String::new();
+        self.says.read_line(&mut line)?;
+        Ok(line)
+    }
+
+    fn report(mut self) -> Result<Report, Box<dyn std::error::Error>> {
+        let mut rest = String::new();
+        self.says.read_to_string(&mut rest)?;
+        let status = self.child.wait()?;
+        if !status.success() {
+            return Err(format!("a process of the study ended with {status}").into());
+        }
+        Ok(serde_json::from_str(&rest)?)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs `case` to its end.
+fn run(case: &Case) -> Result<Outcome, Box<dyn std::error::Error>> {
+    let start = clock::now() + Duration::from_millis(500);
+    let role = |part| Role {
+        part,
+        cpu: case.cpu,
+        start: start.as_nanos(),
+        until: (start + case.length).as_nanos(),
+        bytes: case.bytes,
+        batch: case.batch,
+        buffer: case.buffer * 1024,
+    };
+    let upcall = case.pair != Pair::Plain;
+    let mut server = Process::start(&role(Part::Server { upcall }))?;
+    let to = server.line()?.trim().parse().map_err(|_| "the server did not say where it is")?;
+    let upcall = case.pair == Pair::Upcalls;
+    let client = Process::start(&role(Part::Client { upcall, to }))?;
+    let hogs: Result<Vec<_>, _> =
+        (0..case.hogs).map(|_| Process::start(&role(Part::Hog))).collect();
+    let (client, server) = (client.report()?, server.report()?);
+    drop(hogs?);
+    Ok(Outcome {
+        sent: client.packets,
+        received: server.packets,
+        lost: server.dropped,
+        late: client.late + server.late,
+    })
 }

@@ -10,9 +10,9 @@ use punctual_sweep::sheet::{Sheet, Value};
 use serde::{Deserialize, Serialize};
 
 use super::super::Error;
+use super::super::library::Served;
 use super::super::library::modems::MODEMS;
-use super::super::library::serve::Served;
-use super::super::library::tables::whole;
+use super::super::library::report::whole;
 use super::at;
 use crate::call::Transferred;
 use crate::map::transfers::statistics;

@@ -1,22 +1,23 @@
 //! File transfers on this host, ten in each context and reservation: Tables 1 to 3 of the study.
+//! The contexts are those of the study's Tables 1 and 2 that are threads, and hard reservations of
+//! its Table 3.
 //!
-//! [`cases`]: the contexts; [`kept`]: the result of each transfer, in a file that grows from run to
-//! run, so that a study of many minutes can be made in parts.
+//! [`kept`]: the result of each transfer, in a file that grows from run to run.
 
-pub mod cases;
 pub mod kept;
 
 use std::io;
 use std::path::PathBuf;
 
 use punctual_linux::host;
+use punctual_model::Reservation;
+use punctual_model::reservation::Enforcement;
 
-use super::Error;
-use super::follower::Follower;
-use super::library::serve;
-use super::library::sizing::Sizing;
+use super::context::Place;
+use super::library::modems::Sizing;
+use super::threads::Follower;
 use super::traced::{TraceArgs, Traced};
-use cases::Case;
+use super::{Error, library};
 use kept::Row;
 
 /// The arguments of the transfers.
@@ -51,7 +52,7 @@ pub struct Args {
 
 /// Runs the transfers, prints the results, and keeps them.
 pub fn main(args: &Args) -> Result<(), Error> {
-    let cases = cases::chosen(&args.only)?;
+    let cases = chosen(&args.only)?;
     let mut traced = args.trace.begin()?;
     let mut rows = Vec::new();
     if args.times > 0 {
@@ -86,7 +87,7 @@ fn run(args: &Args, cases: &[Case], traced: &mut Traced) -> Result<(String, Vec<
         for seed in args.seed..args.seed + u64::from(args.times) {
             eprintln!("{}, call {seed} …", case.name);
             let stolen_before = host::stolen();
-            match serve::call(case.place, follower.cpu, beside, &sizing, seed) {
+            match library::call(case.place, follower.cpu, beside, &sizing, seed) {
                 Ok((_, served)) => {
                     let name = format!("{}, call {seed}", case.name);
                     traced.library(name, case.place, follower.cpu, &served)?;
@@ -117,4 +118,67 @@ fn run(args: &Args, cases: &[Case], traced: &mut Traced) -> Result<(String, Vec<
 /// Makes the error for a path that cannot be written.
 fn at(path: PathBuf) -> impl FnOnce(io::Error) -> Error {
     move |why| Error::Results { path, why }
+}
+
+/// One context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name in tables.
+    pub name: String,
+    /// The scheduling of the driver's thread.
+    pub place: Place,
+    /// True if there are no competitors.
+    pub alone: bool,
+}
+
+/// Returns all contexts. Those that disturb the host most come last.
+pub fn all() -> Vec<Case> {
+    let case = |name: &str, place, alone| Case { name: name.to_owned(), place, alone };
+    let reserved = |text: &str, enforcement: Enforcement| {
+        let reservation: Reservation = text.parse().expect("a row of the tables");
+        Case {
+            name: format!("RES {reservation} {}", enforcement.name()),
+            place: Place::Reserved(reservation, enforcement),
+            alone: false,
+        }
+    };
+    vec![
+        case("THR ordinary, alone", Place::Ordinary, true),
+        case("THR real-time", Place::RealTime, false),
+        reserved("1ms/4ms", Enforcement::Soft),
+        reserved("2ms/8ms", Enforcement::Soft),
+        reserved("3ms/16ms", Enforcement::Soft),
+        reserved("1ms/8ms", Enforcement::Soft),
+        reserved("2ms/8ms", Enforcement::Hard),
+        reserved("3ms/17ms", Enforcement::Hard),
+        reserved("1ms/8ms", Enforcement::Hard),
+        case("THR ordinary", Place::Ordinary, false),
+    ]
+}
+
+/// Returns the contexts with these names, or all if there are no names.
+pub fn chosen(names: &[String]) -> Result<Vec<Case>, Error> {
+    let mut cases = all();
+    if let Some(unknown) = names.iter().find(|name| cases.iter().all(|case| case.name != **name)) {
+        let known: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        return Err(Error::NoSuchContext { name: unknown.clone(), known: known.join(", ") });
+    }
+    cases.retain(|case| names.is_empty() || names.contains(&case.name));
+    Ok(cases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_chosen_by_name_and_a_wrong_one_says_which_there_are() {
+        assert_eq!(chosen(&[]).expect("all").len(), all().len());
+        let found = chosen(&["RES 2ms/8ms hard".to_owned()]).expect("one of them");
+        let reservation = "2ms/8ms".parse().expect("valid");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, Place::Reserved(reservation, Enforcement::Hard));
+        let why = chosen(&["RES".to_owned()]).expect_err("no such").to_string();
+        assert!(why.contains("\"RES\"") && why.contains("RES 3ms/17ms hard"), "{why}");
+    }
 }

@@ -9,8 +9,8 @@ use punctual_sweep::plot::{Axis, Plot, Shape};
 use punctual_sweep::sheet::Value;
 
 use crate::live::library::modems::MODEMS;
+use crate::live::library::report;
 use crate::live::library::report::Report;
-use crate::live::library::tables;
 use crate::live::transfers::kept::{self, Row};
 
 /// Returns the sections of one folder, and notes on files that cannot be read.
@@ -50,12 +50,12 @@ fn of_report(name: &str, report: &Report) -> Section {
     Section {
         title: format!("Live, the library's modems: {name}"),
         about,
-        summary: tables::drivers(report),
+        summary: report::drivers(report),
         plots: Vec::new(),
         parts: vec![Part {
             title: "Each line".into(),
             plots: Vec::new(),
-            sheet: tables::lines(report),
+            sheet: report::lines(report),
         }],
     }
 }

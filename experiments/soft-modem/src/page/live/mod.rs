@@ -3,7 +3,6 @@
 
 mod library;
 mod plots;
-mod tables;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -144,12 +143,12 @@ fn section(run: &Run) -> Section {
     Section {
         title: format!("Live: {}", run.name),
         about,
-        summary: tables::summary(report),
+        summary: plots::summary(report),
         plots,
         parts: vec![Part {
             title: "By phase of the call".into(),
             plots: Vec::new(),
-            sheet: tables::phases(report),
+            sheet: plots::phases(report),
         }],
     }
 }

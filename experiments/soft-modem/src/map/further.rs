@@ -1,4 +1,5 @@
-//! Clients beside each other, on one CPU and on two.
+//! The study's future work (§7): several modems on one driver, a modem and an audio player each
+//! reserved, two CPUs, and a callback beside modems in interrupt context.
 
 use punctual_analysis::Steps;
 use punctual_analysis::supply::timetable::{Built, Limits, build};
@@ -6,11 +7,119 @@ use punctual_model::{Duration, Instant, Reservation, Service};
 use punctual_policy::timetable;
 use punctual_sim::processor::{Part, Tabled, Whole};
 use punctual_sweep::sheet::{Sheet, Value};
+use punctual_sweep::workers::Workers;
 
 use crate::map::judge::{CALLS, LENGTH};
-use crate::virtual_time::device::{Card, Device};
-use crate::virtual_time::driver::{Call, Outcome, run};
+use crate::map::own::{Least, least};
+use crate::virtual_time::driver::{Call, Card, Device, Outcome, RING, run};
 use crate::virtual_time::service::Turns;
+
+/// The largest number of modems tried on one driver: seven need more than a CPU.
+const MOST_MODEMS: u32 = 7;
+
+/// The periods tried for a driver of several modems.
+const PERIODS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(8)];
+
+/// The least X for each number of modems, card and period.
+pub struct Several {
+    found: Vec<(u32, [[Least; 2]; 2])>,
+}
+
+impl Several {
+    /// Searches with all threads.
+    pub fn search(workers: &Workers) -> Self {
+        let counts: Vec<u32> = (1..=MOST_MODEMS).collect();
+        let found = workers.map("several modems", &counts, |&lines| {
+            let of = |card, period| least(&Device { lines, ..Device::of_the_study(card) }, period);
+            let cards = [Card::Latch, Card::Ring(RING)];
+            (lines, cards.map(|card| PERIODS.map(|period| of(card, period))))
+        });
+        Self { found }
+    }
+
+    /// Returns a row for each number of modems.
+    pub fn sheet(&self) -> Sheet {
+        let row = |(lines, cards): &(u32, [[Least; 2]; 2])| {
+            let work = Device::of_the_study(Card::Latch);
+            let share = work.work.as_nanos() * u64::from(*lines) * 1_000_000;
+            let mut row = vec![
+                Value::Count(*lines as usize),
+                Value::Share(Some(share.div_ceil(work.period.as_nanos()))),
+            ];
+            for found in cards.iter().flatten() {
+                row.push(Value::Time(found.simulated.map(Service::as_nanos)));
+                row.push(Value::Time(found.proven.map(Service::as_nanos)));
+            }
+            row
+        };
+        Sheet {
+            name: "several-modems",
+            columns: &[
+                ("modems", "modems"),
+                ("need_ppm", "need"),
+                ("latch_4ms_simulated_ns", "latch, Y = 4 ms: least X"),
+                ("latch_4ms_proven_ns", "proven"),
+                ("latch_8ms_simulated_ns", "Y = 8 ms"),
+                ("latch_8ms_proven_ns", "proven"),
+                ("ring_4ms_simulated_ns", "ring, Y = 4 ms"),
+                ("ring_4ms_proven_ns", "proven"),
+                ("ring_8ms_simulated_ns", "Y = 8 ms"),
+                ("ring_8ms_proven_ns", "proven"),
+            ],
+            rows: self.found.iter().map(row).collect(),
+        }
+    }
+}
+
+/// Returns the start delay of a 1 ms callback at top priority while modems work in interrupt
+/// context on its CPU. On another CPU, or at a priority below the callback, they do not delay it.
+pub fn callbacks() -> Sheet {
+    let quantile = |sorted: &[u64], percent: usize| {
+        Value::Time(sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied())
+    };
+    let row = |(context, modems): (&str, u64)| {
+        let mut late = lateness(modems);
+        late.sort_unstable();
+        vec![
+            Value::Text(context.into()),
+            Value::Count(modems as usize),
+            quantile(&late, 50),
+            quantile(&late, 99),
+            Value::Time(late.last().copied()),
+        ]
+    };
+    Sheet {
+        name: "callbacks",
+        columns: &[
+            ("context", "modems run"),
+            ("modems", "modems on the callback's CPU"),
+            ("p50_ns", "p50"),
+            ("p99_ns", "p99"),
+            ("max_ns", "max"),
+        ],
+        rows: [
+            ("in a thread below it, or reserved", 0),
+            ("in interrupts of another CPU", 0),
+            ("in interrupts of its CPU", 1),
+            ("in interrupts of its CPU", 2),
+            ("in interrupts of its CPU", 4),
+        ]
+        .into_iter()
+        .map(row)
+        .collect(),
+    }
+}
+
+/// Computes the delay from release to start of each callback of a call, with `modems` served in
+/// each interrupt.
+fn lateness(modems: u64) -> Vec<u64> {
+    let modem = Device::of_the_study(Card::Latch);
+    let (period, work) = (modem.period.as_nanos(), modem.work.as_nanos() * modems);
+    // Shifted from the millisecond by an amount that does not divide the period, so that all phases
+    // occur.
+    let releases = (0..LENGTH.as_nanos() / 1_000_000).map(|at| at * 1_000_000 + at * 317 % 500_000);
+    releases.map(|release| work.saturating_sub(release % period)).collect()
+}
 
 /// A client with a device to serve.
 #[derive(Clone, Debug)]
@@ -197,6 +306,17 @@ pub fn together() -> Sheet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_callback_waits_for_what_is_left_of_the_interrupt() {
+        for modems in [0, 1, 4] {
+            let late = lateness(modems);
+            let most = 1_840_000 * modems;
+            assert_eq!(late.len(), 37_000);
+            let max = late.iter().max().copied().expect("some");
+            assert!(max <= most && max >= most - most / 50, "{modems}: {max}");
+        }
+    }
 
     #[test]
     fn clients_admitted_together_are_served_if_each_reservation_is_enough() {
