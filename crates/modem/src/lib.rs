@@ -6,7 +6,7 @@
 //! - [`card`]: 8000 samples a second each way through rings of 512. Its position follows from the
 //!   clock alone, so a late driver loses samples, in virtual time as well as live.
 //! - [`mod@line`]: loss and noise, and a second real modem at the far end.
-//! - [`modem`]: V.22bis at 2400 bit/s full duplex from SpanDSP, moving HDLC [`frames`].
+//! - [`modem`]: V.22bis at 2400 bit/s full duplex from SpanDSP, moving HDLC frames.
 //! - [`lapm`]: V.42 error correction, and [`v42bis`] compression over it; [`uart`]: characters
 //!   without either.
 //! - [`rtp`]: a line over UDP: G.711 audio in RTP.
@@ -15,7 +15,7 @@
 //!   host; [`trunk`]: one, with the far one on another host.
 //! - [`impair`]: noise, loss, echo, drift and gaps, around any line.
 //! - [`fsk`]: V.21 in integers, for a thread, a softirq and a hard interrupt alike.
-//! - [`transfer`]: a file sent in such frames, and how much of it arrived intact.
+//! - [`transfer`]: the frames, a file sent in them, and how much of it arrived intact.
 //! - [`at`]: the commands and result codes of a Hayes modem, as its terminal sees it.
 //! - [`bank`]: the driver. It is a `punctual_model::Handler`: one line's service is one PDU.
 //!
@@ -34,7 +34,6 @@ pub mod card;
 pub mod demo;
 pub mod exchange;
 mod ffi;
-pub mod frames;
 pub mod fsk;
 pub mod impair;
 pub mod lapm;

@@ -1,7 +1,13 @@
-//! A file over one call: sent once from beginning to end, received in any order.
+//! A file over one call: sent once from beginning to end in frames, received in any order.
 //!
-//! There is no retransmission: lost bytes stay lost, so the intact bytes at the end show the cost
-//! of the driver's lateness. (With V.42 below, short losses would only cost time.)
+//! The frames between two modems are HDLC frames that carry their offset in the file:
+//!
+//! ```text
+//! | offset, 4 bytes, big endian | payload, 1 to 64 bytes | CRC-32 (HDLC's) |
+//! ```
+//! A frame says where its bytes belong, so a receiver needs no order and a lost frame costs only
+//! itself. There is no retransmission: lost bytes stay lost, so the intact bytes at the end show
+//! the cost of the driver's lateness. (With V.42 below, short losses would only cost time.)
 
 use std::sync::Arc;
 
@@ -9,7 +15,15 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::ffi::FrameSink;
-use crate::frames::{Frame, MAX_PAYLOAD, parse};
+
+/// The largest number of payload bytes in a frame: 64 take a quarter of a second at 2400 bit/s.
+pub const MAX_PAYLOAD: usize = 64;
+
+/// Bytes of the file offset in front of the payload.
+pub const HEADER: usize = 4;
+
+/// The longest frame, without its CRC.
+pub const MAX_FRAME: usize = HEADER + MAX_PAYLOAD;
 
 /// The data that a modem sends once it is connected.
 #[derive(Debug)]
@@ -155,6 +169,37 @@ impl FrameSink for Receiver {
     }
 }
 
+/// A frame ready to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    bytes: [u8; MAX_FRAME],
+    len: usize,
+}
+
+impl Frame {
+    /// Creates a frame of the first [`MAX_PAYLOAD`] bytes of `payload`, or of all if it is shorter.
+    pub fn new(offset: u32, payload: &[u8]) -> Self {
+        let payload = &payload[..payload.len().min(MAX_PAYLOAD)];
+        let mut bytes = [0; MAX_FRAME];
+        bytes[..HEADER].copy_from_slice(&offset.to_be_bytes());
+        bytes[HEADER..HEADER + payload.len()].copy_from_slice(payload);
+        Self { bytes, len: HEADER + payload.len() }
+    }
+
+    /// Returns the header and the payload.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Returns the offset and the payload of a received frame, or `None` if it is not a frame of this
+/// format.
+pub fn parse(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (header, payload) = bytes.split_first_chunk::<HEADER>()?;
+    let length_is_ours = (1..=MAX_PAYLOAD).contains(&payload.len());
+    length_is_ours.then(|| (u32::from_be_bytes(*header), payload))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,5 +243,20 @@ mod tests {
         receiver.frame(Frame::new(u32::MAX, &[1]).bytes());
         assert_eq!(receiver.delivered(), 64);
         assert_eq!(receiver.intact(&file()), 0);
+    }
+
+    #[test]
+    fn a_frame_reads_back_as_written() {
+        let frame = Frame::new(0x0102_0304, b"payload");
+        assert_eq!(frame.bytes()[..HEADER], [1, 2, 3, 4]);
+        assert_eq!(parse(frame.bytes()), Some((0x0102_0304, &b"payload"[..])));
+    }
+
+    #[test]
+    fn frames_of_a_foreign_length_are_refused() {
+        assert_eq!(parse(&[]), None);
+        assert_eq!(parse(&[0; HEADER]), None, "no payload");
+        assert_eq!(parse(&[0; MAX_FRAME + 1]), None);
+        assert!(parse(&[0; MAX_FRAME]).is_some());
     }
 }

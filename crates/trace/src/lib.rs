@@ -1,7 +1,6 @@
 //! Defines one event schema for simulated and live runs, and what is computed from it.
 //!
-//! - `event`: the events and their receivers.
-//! - `subject`: the owners of jobs, and what was promised to them.
+//! - `event`: the events and their receivers; the owners of jobs, and what was promised to them.
 //! - `slots`: what each period of a reservation was given.
 //! - `constraint`: the answers to time constraints, and what they were given.
 //! - `file`: the trace file.
@@ -27,11 +26,9 @@ pub mod file;
 pub mod fit;
 pub mod kernel;
 pub mod slots;
-pub mod subject;
 pub mod summary;
 pub mod times;
 
-pub use event::{Event, Kind, Sink};
-pub use subject::{Promise, Subject, SubjectKind};
+pub use event::{Event, Kind, Promise, Sink, Subject, SubjectKind};
 pub use summary::{Summary, TaskSummary};
 pub use times::Times;

@@ -32,12 +32,12 @@ fn a_flow_is_an_address_and_a_port() {
         ("[2001:db8::1]:9", ["[2001:db8::1]:10", "[2001:db8::2]:9", "192.0.2.1:9", "[::1]:9"]),
     ] {
         policer.set(at(flow), once()).expect("room");
-        let packet = packet::to(at(flow), 0);
+        let packet = packet_to(at(flow), 0);
         assert_eq!(policer.passes(&packet), Ok(true));
         for _ in 0..3 {
             assert_eq!(policer.passes(&packet), Ok(false), "{flow}");
             for other in others {
-                assert_eq!(policer.passes(&packet::to(at(other), 0)), Ok(true), "{other}");
+                assert_eq!(policer.passes(&packet_to(at(other), 0)), Ok(true), "{other}");
             }
         }
         assert_eq!(policer.counts(at(flow)), Ok(Counts { passed: 1, discarded: 3 }));
@@ -55,12 +55,12 @@ fn a_flow_at_any_address_is_policed_only_in_its_family() {
         ("[::]:9", "[2001:db8::1]:9", "192.0.2.1:9"),
     ] {
         policer.set(at(flow), once()).expect("room");
-        assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(true));
-        assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(false), "{flow}");
-        assert_eq!(policer.passes(&packet::to(at(others), 0)), Ok(true), "{flow}");
+        assert_eq!(policer.passes(&packet_to(at(its), 0)), Ok(true));
+        assert_eq!(policer.passes(&packet_to(at(its), 0)), Ok(false), "{flow}");
+        assert_eq!(policer.passes(&packet_to(at(others), 0)), Ok(true), "{flow}");
         // A flow with its own address takes precedence.
         policer.set(at(its), once()).expect("room");
-        assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(true));
+        assert_eq!(policer.passes(&packet_to(at(its), 0)), Ok(true));
         policer.remove(at(its)).expect("there");
         policer.remove(at(flow)).expect("there");
     }
@@ -71,7 +71,7 @@ fn a_packet_that_is_not_a_whole_udp_datagram_passes() {
     let Some(policer) = policer(8) else { return };
     for (flow, protocol) in [("192.0.2.1:9", PROTOCOL_V4), ("[2001:db8::1]:9", NEXT_HEADER_V6)] {
         policer.set(at(flow), once()).expect("room");
-        let packet = packet::to(at(flow), 0);
+        let packet = packet_to(at(flow), 0);
         assert_eq!(policer.passes(&packet), Ok(true));
         assert_eq!(policer.passes(&packet), Ok(false));
         let with = |at: usize, byte: u8| {
@@ -92,7 +92,7 @@ fn a_packet_that_is_not_a_whole_udp_datagram_passes() {
             assert_eq!(with(FRAGMENT_V4, 0x40), Ok(false), "not to be fragmented");
             assert_eq!(with(14, 0x44), Ok(true), "a header too short");
             for options in 1..=10 {
-                let packet = packet::to(at(flow), options);
+                let packet = packet_to(at(flow), options);
                 assert_eq!(policer.passes(&packet), Ok(false), "{options}");
             }
         }
@@ -104,7 +104,7 @@ fn a_packet_that_is_not_a_whole_udp_datagram_passes() {
 fn the_counts_continue_when_a_rate_is_set_again() {
     let Some(policer) = policer(1) else { return };
     let flow = at("192.0.2.1:9");
-    let packet = packet::to(flow, 0);
+    let packet = packet_to(flow, 0);
     let four = Rate { tolerance: Duration::from_secs(3 * 86_400), ..once() };
     policer.set(flow, four).expect("room");
     let passed = (0..6).filter(|_| policer.passes(&packet) == Ok(true)).count();
@@ -120,7 +120,7 @@ fn the_counts_continue_when_a_rate_is_set_again() {
 fn credit_comes_back_with_time() {
     let Some(policer) = policer(1) else { return };
     let flow = at("[2001:db8::1]:9");
-    let packet = packet::to(flow, 0);
+    let packet = packet_to(flow, 0);
     let rate = Rate { spacing: Duration::from_millis(1), tolerance: Duration::from_millis(4) };
     policer.set(flow, rate).expect("room");
     let begin = punctual_linux::clock::now();

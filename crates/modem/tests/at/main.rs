@@ -4,7 +4,6 @@ mod calls;
 mod commands;
 mod escape;
 mod garbage;
-mod lines;
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::at::{

@@ -2,7 +2,6 @@
 //! and in order, or the link ends with a reason.
 
 mod bits;
-mod hostile;
 mod link;
 mod rules;
 mod spandsp;

@@ -2,7 +2,6 @@
 //! cut off. Only the terminals' output is checked.
 
 mod calls;
-mod compression;
 mod greetings;
 mod trouble;
 

@@ -14,8 +14,7 @@ use punctual_model::{Instant, JobId};
 
 use super::spent::Spent;
 use crate::cause::Stretch;
-use crate::event::{Event, Kind, Sink};
-use crate::subject::{Subject, SubjectKind};
+use crate::event::{Event, Kind, Sink, Subject, SubjectKind};
 
 /// Takes the events of a trace, in the order of their instants for each subject, and remembers when
 /// each job ran: 24 bytes for each stretch.

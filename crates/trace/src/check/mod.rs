@@ -17,9 +17,8 @@ use punctual_model::{Backlog, Duration, Instant, JobId, Service};
 
 use crate::cause::LateJob;
 use crate::constraint::{Answer, ConstraintRequest};
-use crate::event::{Event, Kind, Sink};
+use crate::event::{Event, Kind, Promise, Sink, Subject};
 use crate::file::Gap;
-use crate::subject::{Promise, Subject};
 
 /// The number of late jobs that are kept for [`Checker::take_late`]. Further ones are only counted.
 const MOST_LATE: usize = 1 << 16;

@@ -1,7 +1,7 @@
 //! Tests promises that are kept, broken, or not judgeable.
 
 use super::*;
-use crate::subject::SubjectKind;
+use crate::event::SubjectKind;
 
 const MS: u64 = 1_000_000;
 

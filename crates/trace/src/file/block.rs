@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Verdict;
 use crate::constraint::{Answer, ConstraintRequest};
-use crate::event::Event;
-use crate::subject::{Promise, Subject, SubjectKind};
+use crate::event::{Event, Promise, Subject, SubjectKind};
 
 /// A block of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::cause::{LateJob, Share, Spent, Throttler, Verdict};
 use crate::constraint::{Answer, ConstraintRequest};
-use crate::event::{Event, Kind};
+use crate::event::{Event, Kind, Promise, Subject, SubjectKind};
 use crate::kernel::{Class, Interrupt, Seen};
-use crate::subject::{Promise, Subject, SubjectKind};
 
 fn draw(rng: &mut impl Rng, count: usize) -> Vec<Event> {
     let mut at = rng.random_range(0..u64::MAX / 2);

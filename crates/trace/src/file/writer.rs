@@ -11,8 +11,7 @@ use super::verdict::WireVerdict;
 use super::{events, frame};
 use crate::cause::Verdict;
 use crate::constraint::ConstraintRequest;
-use crate::event::Event;
-use crate::subject::Subject;
+use crate::event::{Event, Subject};
 
 /// The numbers of the kinds of block. They never change.
 pub(super) const RUN: u8 = 1;

@@ -1,13 +1,12 @@
+mod commands;
+mod routes;
+mod sending;
+
 use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::*;
-use crate::{Duration, FileError, Service};
-
-mod commands;
-mod overrun;
-mod routes;
-mod sending;
+use crate::{Duration, FileError, Overrun, Service};
 
 const SENDING: &str = "[sending]\nbandwidth = \"160mbit/s\"\npacket = \"4KiB\"\n";
 
@@ -268,5 +267,22 @@ fn mutilated_contracts_never_panic() {
         if let Err(error) = Contract::parse("c.toml", &good[..at]) {
             assert!((1..=lines + 2).contains(&error.line) && error.column >= 1);
         }
+    }
+}
+
+#[test]
+fn an_upcall_names_its_overrun_policy() {
+    let upcall = |line: &str| {
+        let head = "[[upcall]]\nname = \"u\"\nperiod = \"40ms\"\nbatch = 2\n";
+        parse(&format!("{head}time_per_pdu = \"1ms\"\n{line}"))
+    };
+    assert_eq!(upcall("").expect("valid").upcalls[0].overrun(), Overrun::CatchUp);
+    for (name, overrun) in Overrun::NAMES {
+        let contract = upcall(&format!("overrun = \"{name}\"")).expect("valid");
+        assert_eq!(contract.upcalls[0].overrun(), overrun);
+    }
+    let refused = upcall("overrun = \"drop\"").expect_err("no such policy").to_string();
+    for said in [":6:11", "\"drop\"", "\"demote\""] {
+        assert!(refused.contains(said), "{refused}");
     }
 }
