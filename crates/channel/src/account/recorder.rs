@@ -61,7 +61,7 @@ pub enum Loss {
 pub struct Delivered {
     /// Its bytes.
     pub bytes: u32,
-    /// The time at which it counted as arrived ([`Judge`](super::Judge)).
+    /// The time at which it counted as arrived ([`Judge`]).
     pub arrived: Instant,
     /// The time at which its last packet had been handed over.
     pub handed_over: Instant,
@@ -192,7 +192,7 @@ impl Recorder {
         add(&self.account.offered, 1);
     }
 
-    /// Counts the newest message as taken: it arrived at `arrived` ([`Judge`](super::Judge)) and is
+    /// Counts the newest message as taken: it arrived at `arrived` ([`Judge`]) and is
     /// under way.
     #[inline]
     pub fn taken(&mut self, bytes: u32, arrived: Instant, conforming: bool) {

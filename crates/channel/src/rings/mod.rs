@@ -14,12 +14,12 @@
 //! checks it.
 //!
 //! # Order of the steps
-//! 1. The server [makes](server::Made) both memories and both bells, maps both memories, seals the
+//! 1. The server [makes](Made) both memories and both bells, maps both memories, seals the
 //!    part that it writes itself, and passes a descriptor of each ([`Passed`]).
-//! 2. The client [maps](client::map) both, initialises its part, and reports that it has.
-//! 3. The part that the client writes is [sealed](server::Made::seal): from then on the client can
+//! 2. The client [maps](map) both, initialises its part, and reports that it has.
+//! 3. The part that the client writes is [sealed](Made::seal): from then on the client can
 //!    write it, and do nothing else with it. This may take as long as the client likes.
-//! 4. The server [freezes](server::Made::freeze) the queue: it checks the seals and allocates every
+//! 4. The server [freezes](Made::freeze) the queue: it checks the seals and allocates every
 //!    page. This may wait for the client, too. Only then does a thread on which others depend see
 //!    it.
 

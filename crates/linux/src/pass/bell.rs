@@ -25,7 +25,7 @@ const SILENCED: usize = 64;
 /// thread on which no other client depends. The other side can slow a ring down by what waits for
 /// it (epoll(7)) and by signals that it has requested (fcntl(2), F_SETOWN). The server never
 /// receives from its end: a byte may come with an open file, and closing that may take as long as
-/// its sender likes. For the other direction there is the [`Doorbell`](super::Doorbell).
+/// its sender likes. For the other direction there is the [`Doorbell`].
 ///
 /// A peer can ring as often as it likes: each time costs one wake-up, and one call silences 64.
 #[derive(Debug)]
