@@ -1,4 +1,5 @@
-//! The threads of processes and of all their descendants, from /proc (proc(5)), and how they change.
+//! The threads of processes and of all their descendants, from /proc (proc(5)), and how they
+//! change.
 
 use std::collections::BTreeSet;
 use std::fs;

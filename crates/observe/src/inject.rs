@@ -1,8 +1,8 @@
 //! Deliberate trouble: takes a CPU's time from the threads that run there, periodically, for a
 //! limited time.
 //!
-//! It takes it in a hard interrupt or a softirq, above all threads (`bpf/inject.bpf.c`), or by threads of
-//! ours: a spinning real-time thread, page faults, a sweep through the cache.
+//! It takes it in a hard interrupt or a softirq, above all threads (`bpf/inject.bpf.c`), or by
+//! threads of ours: a spinning real-time thread, page faults, a sweep through the cache.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Defines the contracts of upcalls, and limits their arguments, so that sums of them never overflow
-//! 64 bits of nanoseconds.
+//! Defines the contracts of upcalls, and limits their arguments, so that sums of them never
+//! overflow 64 bits of nanoseconds.
 
 use std::ffi::c_char;
 use std::mem::offset_of;

@@ -7,7 +7,8 @@
 //! - [`replay`]: in virtual time, where a cost model charges its processor time, with the same
 //!   bytes on each run.
 //!
-//! [`live::find`] finds the number of lines at which the driver needs as much CPU as the paper's modem.
+//! [`live::find`] finds the number of lines at which the driver needs as much CPU as the paper's
+//! modem.
 
 pub mod live;
 pub mod replay;

@@ -1,5 +1,5 @@
-//! Single rules of the protocol, frame by frame: the answer to each frame. Random bytes as frames at
-//! any time cause no panic, no byte out of place, no deadlock.
+//! Single rules of the protocol, frame by frame: the answer to each frame. Random bytes as frames
+//! at any time cause no panic, no byte out of place, no deadlock.
 
 use punctual_model::{Duration, Instant};
 use punctual_modem::lapm::frame::{Head, Kind};

@@ -141,8 +141,9 @@ pub(super) fn give_back<W: Word>(word: &W, claimed: Handoff, priority: u8) -> bo
     word.replace(word_of(claimed.priority) | CLAIMED, back)
 }
 
-/// The operations that the table needs of an atomic word. In shared memory it is [`AtomicU64`](core::sync::atomic::AtomicU64); the
-/// tests use one whose every interleaving is tried.
+/// The operations that the table needs of an atomic word. In shared memory it is
+/// [`AtomicU64`](core::sync::atomic::AtomicU64); the tests use one whose every interleaving is
+/// tried.
 pub trait Word {
     /// Reads the word, and acquires everything that was written before the value read was stored.
     fn load(&self) -> u64;

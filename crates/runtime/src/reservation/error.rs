@@ -130,9 +130,9 @@ pub struct KernelOffer {
 
 impl KernelOffer {
     /// Finds the offer for a thread that was refused `asked`: from the reservation that a scratch
-    /// thread gets ([`bandwidth::largest_budget`]), from the kernel's limits on budgets and periods, and
-    /// by a scratch thread that tries each offer. Takes some milliseconds, in which other threads
-    /// may be refused for a moment; [`sched::set`] retries for longer than that.
+    /// thread gets ([`bandwidth::largest_budget`]), from the kernel's limits on budgets and
+    /// periods, and by a scratch thread that tries each offer. Takes some milliseconds, in which
+    /// other threads may be refused for a moment; [`sched::set`] retries for longer than that.
     ///
     /// ```no_run
     /// use punctual_runtime::reservation::KernelOffer;

@@ -5,8 +5,8 @@
 //! releases. Between two handlers of the process there is no lock, no allocation and no system
 //! call, unless a more urgent upcall of another process waits, or an owner's order came.
 //!
-//! - `executor`: the state that the loop owns, and its reports. `dispatching`: the steps between two
-//!   turns, and best effort. `turns`: a turn.
+//! - `executor`: the state that the loop owns, and its reports. `dispatching`: the steps between
+//!   two turns, and best effort. `turns`: a turn.
 //! - `orders`: the owner's requests, which add, change and remove upcalls. `shared`: state that the
 //!   owner sees too.
 //! - `watch`, `guard`: catch a handler that does not return. `watchdog`: decides whether it is at

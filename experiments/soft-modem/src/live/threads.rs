@@ -1,5 +1,5 @@
-//! The driver as a thread (ordinary, real-time, or reserved), and the thread that follows a live call: it
-//! has a higher priority than the driver, so that no phase is late, and sleeps in between.
+//! The driver as a thread (ordinary, real-time, or reserved), and the thread that follows a live
+//! call: it has a higher priority than the driver, so that no phase is late, and sleeps in between.
 
 use std::sync::mpsc;
 

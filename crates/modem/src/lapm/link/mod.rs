@@ -369,8 +369,8 @@ enum Reply {
 /// The parameters of a link. All of them may differ between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// N401 and k each way, before negotiation. Values above [`MAX_N401`]
-    /// and [`MAX_K`](super::MAX_K) are reduced to these.
+    /// N401 and k each way, before negotiation. Values above [`MAX_N401`] and
+    /// [`MAX_K`](super::MAX_K) are reduced to these.
     pub limits: Limits,
     /// The time to wait for an answer.
     pub t401: Duration,
