@@ -26,6 +26,7 @@
 //! - No panic unwinds into the program.
 #![allow(unreachable_pub, reason = "a library of exported symbols: nobody uses it by path")]
 
+mod address;
 mod edge;
 mod fds;
 mod opening;

@@ -11,7 +11,7 @@ use punctual_channel::client::{SendError, Sending, Slot};
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 
-use crate::route;
+use crate::address;
 use crate::say::Once;
 
 /// How long a thread that waits for room holds the channel at a time. Another thread that must not
@@ -101,7 +101,7 @@ impl Process {
             request,
             opens,
             number,
-            destination: destination.map_or_else(OnceLock::new, |to| route::plain(to).into()),
+            destination: destination.map_or_else(OnceLock::new, |to| address::plain(to).into()),
             state: Mutex::new(State::Unopened),
             waiting: AtomicU32::new(0),
             descriptors: [const { AtomicI32::new(-1) }; 2],
@@ -119,7 +119,7 @@ impl Process {
     pub(crate) fn leads(&self, to: SocketAddr) -> bool {
         match self.destination.get() {
             Some(destination) => *destination == to,
-            None => route::is_worth_a_channel(to) && *self.destination.get_or_init(|| to) == to,
+            None => address::is_worth_a_channel(to) && *self.destination.get_or_init(|| to) == to,
         }
     }
 

@@ -144,7 +144,7 @@ unsafe extern "C" {
 /// bits and one stop bit, at 8000 samples a second. It speaks its carrier all the time.
 ///
 /// ```
-/// use Modem;
+/// use punctual_modem::fsk::Modem;
 /// use punctual_modem::modem::Role;
 ///
 /// let (mut near, mut far) = (Modem::new(Role::Calling), Modem::new(Role::Answering));

@@ -12,8 +12,8 @@ use punctual_channel::client::Slot;
 use super::start::{Inside, is_requested, process};
 use crate::fds::Fds;
 use crate::process::Sent;
-use crate::route;
 use crate::route::Datagram;
+use crate::{address, route};
 
 /// The number of descriptors that are tracked; sockets with larger numbers bypass the channel.
 const NUMBERS: usize = 1 << 14;
@@ -127,7 +127,7 @@ impl Call {
         }
         // SAFETY: the caller guarantees that `length` bytes are readable.
         let bytes = unsafe { slice::from_raw_parts(self.to.cast(), length) };
-        route::parse(bytes).map(Some).ok_or(())
+        address::parse(bytes).map(Some).ok_or(())
     }
 }
 

@@ -2,8 +2,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use super::*;
+use crate::address::{is_worth_a_channel, parse, plain};
 use crate::fds::{Fds, Known};
-use crate::route::{Datagram, inode, is_for_channel, is_worth_a_channel, parse, patience, plain};
+use crate::route::{Datagram, inode, is_for_channel, patience};
 
 /// Makes a socket on this host, so that nothing leaves it.
 fn socket() -> (UdpSocket, SocketAddr) {

@@ -310,7 +310,7 @@ pub struct IdList {
 }
 
 impl IdList {
-    /// Opens a file such as [`Group::threads_file`](Group::threads_file).
+    /// Opens a file such as [`Group::threads_file`].
     pub fn open(path: &Path) -> Result<Self, CgroupError> {
         let file = File::open(path).map_err(CgroupError::file("opening", path))?;
         Ok(Self { file })

@@ -312,7 +312,7 @@ pub struct Lent {
 /// theirs.words()[7].store(42, Ordering::Relaxed);
 /// assert_eq!(seen.load(7), 42);
 /// assert!(Writable::of(file, 4096).is_err(), "nobody maps it for writing again");
-/// # Ok::<(), MemfdError>(())
+/// # Ok::<(), punctual_linux::memfd::MemfdError>(())
 /// ```
 ///
 /// # Errors

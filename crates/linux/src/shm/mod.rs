@@ -238,7 +238,7 @@ fn all_places(file: &File) -> io::Result<std::ops::Range<usize>> {
 /// Empty if /dev/shm cannot be read.
 ///
 /// ```
-/// for path in punctual_linux::shm() {
+/// for path in punctual_linux::shm::left_over() {
 ///     println!("left over: {}", path.display());
 /// }
 /// ```
