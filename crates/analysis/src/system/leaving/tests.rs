@@ -138,7 +138,8 @@ fn a_refusal_takes_a_closer_look() {
     let wanted = [task(20, 10)];
     let before = searched - Duration::from_nanos(1);
     assert!(!system.settle(before));
-    system.would_admit(2, Request::Executor(&wanted), steps).expect_err("it counts");
+    let refused = system.would_admit(2, Request::Executor(&wanted), steps);
+    assert_eq!(refused.expect_err("it counts").test, "response-time");
     assert!(!system.settle(searched), "the cheap bound has not passed");
     system.admit(2, Request::Executor(&wanted), steps).expect("it counts no more");
     assert!(system.settle(searched), "what became free is reported");
