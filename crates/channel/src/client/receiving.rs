@@ -34,7 +34,7 @@ pub struct Received {
 ///
 /// ```
 /// use punctual_channel::client::{Attach as _, Geometry, ReceiveError, Receiving};
-/// use punctual_channel::rings::{Puts, server::Made};
+/// use punctual_channel::rings::{Made, Puts};
 ///
 /// // The broker does this; here we do it ourselves.
 /// let geometry = Geometry::new(8, 1_472)?;

@@ -22,7 +22,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 ///
 /// ```
 /// use punctual_channel::client::{Attach as _, Geometry, Sending};
-/// use punctual_channel::rings::{Takes, server::Made};
+/// use punctual_channel::rings::{Made, Takes};
 ///
 /// // The broker does this; here we do it ourselves.
 /// let geometry = Geometry::new(8, 1_472)?;
