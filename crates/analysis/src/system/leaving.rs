@@ -158,10 +158,11 @@ impl<Id: Copy + Ord> System<Id> {
         core::mem::take(&mut self.freed_since) || freed
     }
 
-    /// Frees capacity that a closer look proves to be free, after a refusal that rough bounds may
-    /// have caused. Returns whether there was any. Looks once at each instant.
-    pub(super) fn settle_closely(&mut self) -> bool {
-        if self.looked_closely.replace(self.now) == Some(self.now) {
+    /// Frees capacity that a closer look proves to be free, and returns whether there was any. Looks
+    /// once at each instant. Every request that would be refused does this first.
+    pub fn settle_closely(&mut self) -> bool {
+        let has_none = self.leaving.is_empty();
+        if has_none || self.looked_closely.replace(self.now) == Some(self.now) {
             return false;
         }
         let freed = self.free_where(|system, leaving| system.free_at(leaving, Bound::Searched));
