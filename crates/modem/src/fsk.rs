@@ -119,7 +119,6 @@ struct CLine {
     tx: [i16; RING],
 }
 
-#[allow(unsafe_code)]
 unsafe extern "C" {
     /// Writes all of `fsk`.
     fn punctual_fsk_begin(fsk: *mut Fsk, calls: u32);

@@ -207,7 +207,10 @@ impl<Id: Copy + Ord> System<Id> {
         now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Exchange<Id>, Box<Refusal>> {
-        now.into_iter().for_each(|now| _ = self.settle(now));
+        if let Some(now) = now {
+            // The next call of `settle` reports it.
+            self.freed_since = self.settle(now);
+        }
         for &id in leaving {
             if let Some(BackEnd::Timetable { cpu }) = self.back_end(id) {
                 before.attempt.replaced.push(self.timetables_of(cpu));

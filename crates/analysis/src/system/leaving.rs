@@ -146,7 +146,8 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     /// Advances the time to `now`, and frees capacity whose entry left long enough ago. Returns
-    /// whether there was any. Call it before a request, because nothing becomes free without it.
+    /// whether any became free since the last call, here or in a request. Call it before a request,
+    /// because nothing becomes free without it.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
         let freed = self.free_where(|system, leaving| match leaving.not_before {

@@ -141,6 +141,10 @@ fn a_refusal_takes_a_closer_look() {
     let refused = system.would_admit(2, Request::Executor(&wanted), steps);
     assert_eq!(refused.expect_err("it counts").test, "response-time");
     assert!(!system.settle(searched), "the cheap bound has not passed");
+    let mut other = system.clone();
     system.admit(2, Request::Executor(&wanted), steps).expect("it counts no more");
     assert!(system.settle(searched), "what became free is reported");
+    let larger = [task(20, 16)];
+    other.change(0, Request::Executor(&larger), Some(searched), steps).expect("it counts no more");
+    assert!(other.settle(searched), "what became free is reported");
 }
