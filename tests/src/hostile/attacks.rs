@@ -123,15 +123,19 @@ impl Attacker {
             Some(both) => both,
             None => (Raw::connect(&self.socket)?, message),
         };
-        first.iter().for_each(|bytes| _ = raw.send(bytes, &[]));
-        let mut sent = raw.send(&message, &[file.as_fd()]);
-        // A broker that was quick has turned the client away before it sent anything.
-        for _ in 0..100 {
-            if sent || carriage != "turned_away" {
+        let hand = |raw: &Raw| {
+            first.iter().for_each(|bytes| _ = raw.send(bytes, &[]));
+            raw.send(&message, &[file.as_fd()])
+        };
+        let mut sent = hand(&raw);
+        // A broker that was quick has closed the connection before the file was sent.
+        let again = if matches!(carriage, "turned_away" | "behind_garbage") { 100 } else { 0 };
+        for _ in 0..again {
+            if sent {
                 break;
             }
             raw = Raw::connect(&self.socket)?;
-            sent = raw.send(&message, &[file.as_fd()]);
+            sent = hand(&raw);
         }
         drop(file);
         if carriage != "closed" {
