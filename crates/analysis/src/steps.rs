@@ -8,6 +8,7 @@
 #[derive(Debug)]
 pub struct Steps {
     left: u64,
+    is_brief: bool,
 }
 
 /// Not decided within the given steps, or beyond 64 bits of nanoseconds.
@@ -27,13 +28,25 @@ impl Steps {
 
     /// Creates a bound of `limit` steps.
     pub const fn new(limit: u64) -> Self {
-        Self { left: limit }
+        Self { left: limit, is_brief: false }
+    }
+
+    /// Returns the same steps for a question to which yes or no is enough: a refusal costs no
+    /// search for the numbers to state.
+    #[must_use]
+    pub const fn briefly(self) -> Self {
+        Self { is_brief: true, ..self }
+    }
+
+    /// Returns whether yes or no is enough.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.is_brief
     }
 
     /// Splits off half of the remaining steps, so that one part of an analysis leaves enough for
     /// the next.
     pub(crate) fn half(&mut self) -> Self {
-        let half = Self { left: self.left / 2 };
+        let half = Self { left: self.left / 2, is_brief: self.is_brief };
         self.left -= half.left;
         half
     }

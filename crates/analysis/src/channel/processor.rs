@@ -199,10 +199,13 @@ impl Processor {
         self.receiving.work_share -= one.work_share;
     }
 
-    /// Returns whether the processor has enough time for all channels beneath these reservations.
-    pub fn holds(&self, above: &[Reservation]) -> bool {
+    /// Checks that the processor has enough time for all channels beneath these reservations.
+    ///
+    /// # Errors
+    /// Says what is short.
+    pub fn holds(&self, above: &[Reservation]) -> Result<(), String> {
         let least = self.shortest.keys().next().copied().unwrap_or(u32::MAX);
-        self.within_budget(self.sums, self.receiving, least, above).is_ok()
+        self.within_budget(self.sums, self.receiving, least, above)
     }
 
     fn within_budget(

@@ -192,11 +192,10 @@ impl CarrierLoad {
         channel: &'a Channel,
         others: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
-        is_brief: bool,
         steps: &mut Steps,
     ) -> Result<u64, Box<Refusal>> {
         let bps = self.within_link(channel)?;
-        self.in_time_with(channel, others, above, is_brief, steps)?;
+        self.in_time_with(channel, others, above, steps)?;
         self.processor.add(channel, &above.budgets()).map_err(|why| denied(PROCESSOR, why))?;
         self.count(channel);
         self.promised_bps += bps;
@@ -299,13 +298,12 @@ impl CarrierLoad {
         above: &Above,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
-        if self.processor.holds(&above.budgets())
-            && self.all_in_time(channels.clone(), above, steps)
-        {
-            return Ok(());
-        }
-        let why = format!("beneath it one of {} channels would be late", channels.count());
-        Err(denied("channels", why))
+        let refusal = match self.processor.holds(&above.budgets()) {
+            Err(why) => denied(PROCESSOR, why),
+            Ok(()) if self.all_in_time(channels.clone(), above, steps) => return Ok(()),
+            Ok(()) => self.late(None, channels, above, steps),
+        };
+        Err(Box::new(Refusal { why: format!("beneath it, {}", refusal.why), ..*refusal }))
     }
 
     /// Returns the rate of a channel on the link, in bits a second: 0 if the link is not counted.
@@ -340,7 +338,6 @@ impl CarrierLoad {
         more: &'a Channel,
         others: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
-        is_brief: bool,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         if above.is_nothing() && self.density.fits_with(more) {
@@ -350,19 +347,21 @@ impl CarrierLoad {
         if self.all_in_time(all.clone(), above, steps) {
             return Ok(());
         }
-        Err(Box::new(match is_brief {
-            true => late::brief(Resource::Delay),
-            false => self.late(more, all, above),
-        }))
+        Err(self.late(Some(more), all, above, steps))
     }
 
-    /// Refuses `all` channels, because not all of them would be in time with `own`.
+    /// Refuses `all` channels, because not all of them would be in time. `own` is that of the
+    /// request, if that is a channel.
     fn late<'a>(
         &self,
-        own: &'a Channel,
+        own: Option<&'a Channel>,
         all: impl Iterator<Item = &'a Channel> + Clone,
         above: &Above,
-    ) -> Refusal {
+        steps: &Steps,
+    ) -> Box<Refusal> {
+        if steps.is_brief() {
+            return Box::new(late::brief(Resource::Delay));
+        }
         let Carrier { egress, change, .. } = self.carrier;
         let loads = above.loads(change);
         let (none, for_delays) = (&mut Steps::new(0), &mut Steps::new(FOR_WORDS));
@@ -371,12 +370,14 @@ impl CarrierLoad {
         let late = late::most_urgent(all.clone(), &delays);
         let late = late.and_then(|at| Some((all.clone().nth(at)?, delays[at])));
         let known = late.filter(|(_, delay)| *delay != DelayBound::Undecided);
-        let Some((late, delay)) = known else { return late::brief(resource) };
+        let Some((late, delay)) = known else {
+            return Box::new(late::brief(resource));
+        };
         // The channels of other holders are private.
-        let is_own = core::ptr::eq(late, own);
-        let who = if is_own { channel_named(own) } else { "a channel admitted before".into() };
-        let entry = is_own.then(|| own.name().into());
-        Refusal { entry, ..late::refusal(&who, late.delay_bound(), delay, resource) }
+        let own = own.filter(|own| core::ptr::eq(*own, late));
+        let who = own.map_or_else(|| "a channel admitted before".into(), channel_named);
+        let entry = own.map(|own| own.name().into());
+        Box::new(Refusal { entry, ..late::refusal(&who, late.delay_bound(), delay, resource) })
     }
 
     fn all_in_time<'a>(
@@ -418,7 +419,6 @@ impl<Id: Copy + Ord> System<Id> {
     /// Adds the sending channel `channel`, which for now counts as `counted`.
     pub(super) fn send_one(
         &mut self,
-        is_brief: bool,
         counted: &Channel,
         channel: &Channel,
         steps: &mut Steps,
@@ -426,7 +426,7 @@ impl<Id: Copy + Ord> System<Id> {
         let above = self.above_carrier();
         let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
         let others = sending(&self.entries, &self.leaving);
-        let bps = carried.send(counted, others, &above, is_brief, steps)?;
+        let bps = carried.send(counted, others, &above, steps)?;
         let own = (counted != channel).then(|| Box::new(channel.clone()));
         Ok(Executed::Sending { channel: Box::new(counted.clone()), own, bps })
     }

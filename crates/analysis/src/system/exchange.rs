@@ -40,22 +40,8 @@ struct Before<Id> {
     /// The notes about entries of `left` that were counted for more than they had.
     excesses: Vec<Leaving<Id>>,
     entered: Vec<Id>,
-    attempt: Attempt<Id>,
-}
-
-/// How entries are to be admitted, and what that replaced.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt<Id> {
-    /// Whether only the verdict is wanted, and not which channel would be late.
-    pub(super) is_brief: bool,
     /// The replaced timetables, in the order in which they were replaced.
-    pub(super) replaced: Vec<Timetables<Id>>,
-}
-
-impl<Id> Default for Attempt<Id> {
-    fn default() -> Self {
-        Self { is_brief: false, replaced: Vec::new() }
-    }
+    replaced: Vec<Timetables<Id>>,
 }
 
 /// The timetables of a CPU.
@@ -68,8 +54,8 @@ pub(super) struct Timetables<Id> {
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Returns the answer that [`Self::admit`] would give, except that it does not search for the
-    /// channel that would be late. Nothing is admitted, but proofs found on the way are kept.
+    /// Returns the answer that [`Self::admit`] would give. Nothing is admitted, but proofs found on
+    /// the way are kept.
     ///
     /// # Errors
     /// Fails like [`Self::admit`].
@@ -79,7 +65,7 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        let exchange = self.exchange_in(true, &[], &[(id, request)], None, steps)?;
+        let exchange = self.try_exchange(&[], &[(id, request)], None, steps)?;
         let back_end = exchange.back_ends[0];
         self.undo(exchange);
         Ok(back_end)
@@ -111,32 +97,21 @@ impl<Id: Copy + Ord> System<Id> {
         now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Exchange<Id>, Box<Refusal>> {
-        self.change_in(false, id, request, now, steps)
-    }
-
-    fn change_in(
-        &mut self,
-        is_brief: bool,
-        id: Id,
-        request: Request<'_>,
-        now: Option<Instant>,
-        steps: &mut Steps,
-    ) -> Result<Exchange<Id>, Box<Refusal>> {
         if let Request::Joining(joining) = request
             && self.is_seated(id, joining.cpu)
         {
             // The reservation changes in place, so that its windows over the change keep the weaker
             // of both.
-            let mut before = self.begin(false);
-            before.attempt.replaced.push(self.seat(id, joining, steps)?);
+            let mut before = self.begin();
+            before.replaced.push(self.seat(id, joining, steps)?);
             let back_ends = Vec::from([BackEnd::Timetable { cpu: joining.cpu }]);
             return Ok(Exchange { back_ends, before });
         }
-        self.exchange_in(is_brief, &[id], &[(id, request)], now, steps)
+        self.try_exchange(&[id], &[(id, request)], now, steps)
     }
 
-    /// Returns the answer that [`Self::change`] would give at `now`, except that it does not search
-    /// for the channel that would be late. Nothing is changed, but proofs found on the way are kept.
+    /// Returns the answer that [`Self::change`] would give at `now`. Nothing is changed, but proofs
+    /// found on the way are kept.
     ///
     /// # Errors
     /// Fails like [`Self::admit`].
@@ -147,7 +122,7 @@ impl<Id: Copy + Ord> System<Id> {
         now: Instant,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        let exchange = self.change_in(true, id, request, Some(now), steps)?;
+        let exchange = self.try_change(id, request, Some(now), steps)?;
         let back_end = exchange.back_ends[0];
         self.undo(exchange);
         Ok(back_end)
@@ -180,20 +155,9 @@ impl<Id: Copy + Ord> System<Id> {
         now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Exchange<Id>, Box<Refusal>> {
-        self.exchange_in(false, leaving, entering, now, steps)
-    }
-
-    fn exchange_in(
-        &mut self,
-        is_brief: bool,
-        leaving: &[Id],
-        entering: &[(Id, Request<'_>)],
-        now: Option<Instant>,
-        steps: &mut Steps,
-    ) -> Result<Exchange<Id>, Box<Refusal>> {
-        match self.exchange_once(self.begin(is_brief), leaving, entering, now, steps) {
+        match self.exchange_once(self.begin(), leaving, entering, now, steps) {
             Err(_) if self.settle_closely() => {
-                self.exchange_once(self.begin(is_brief), leaving, entering, now, steps)
+                self.exchange_once(self.begin(), leaving, entering, now, steps)
             }
             answer => answer,
         }
@@ -213,7 +177,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
         for &id in leaving {
             if let Some(BackEnd::Timetable { cpu }) = self.back_end(id) {
-                before.attempt.replaced.push(self.timetables_of(cpu));
+                before.replaced.push(self.timetables_of(cpu));
             }
             before.excesses.extend(self.counts_no_more(id));
             before.left.extend(self.take_out(id).map(|entry| (id, entry)));
@@ -226,10 +190,10 @@ impl<Id: Copy + Ord> System<Id> {
         let mut back_ends = Vec::with_capacity(entering.len());
         for &(id, request) in entering {
             let old = before.left.iter().find(|(other, _)| *other == id).map(|(_, entry)| entry);
-            let attempt = &mut before.attempt;
+            let replaced = &mut before.replaced;
             let answer = match (old, now) {
-                (Some(old), Some(now)) => self.renew(attempt, id, old, request, now, steps),
-                _ => self.admit_in(attempt, id, request, steps),
+                (Some(old), Some(now)) => self.renew(replaced, id, old, request, now, steps),
+                _ => self.admit_in(replaced, id, request, steps),
             };
             match answer {
                 Ok(back_end) => {
@@ -250,20 +214,20 @@ impl<Id: Copy + Ord> System<Id> {
         self.go_back(exchange.before);
     }
 
-    fn begin(&self, is_brief: bool) -> Before<Id> {
+    fn begin(&self) -> Before<Id> {
         Before {
             last_leaving: self.last_leaving,
             left: Vec::new(),
             excesses: Vec::new(),
             entered: Vec::new(),
-            attempt: Attempt { is_brief, replaced: Vec::new() },
+            replaced: Vec::new(),
         }
     }
 
     fn go_back(&mut self, before: Before<Id>) {
         before.entered.into_iter().for_each(|id| _ = self.release(id));
         self.leave_as(before.last_leaving, before.excesses);
-        before.attempt.replaced.into_iter().rev().for_each(|timetables| self.restore(timetables));
+        before.replaced.into_iter().rev().for_each(|timetables| self.restore(timetables));
         before.left.into_iter().for_each(|(id, entry)| self.put_back(id, entry));
     }
 
@@ -288,7 +252,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// Admits `request` as `id`, whose entry was `old` until `now`.
     fn renew(
         &mut self,
-        attempt: &mut Attempt<Id>,
+        replaced: &mut Vec<Timetables<Id>>,
         id: Id,
         old: &Entry,
         request: Request<'_>,
@@ -334,20 +298,20 @@ impl<Id: Copy + Ord> System<Id> {
             (Executed::Sending { channel: had, .. }, Request::Sending(channel)) => {
                 // A message of either has at most this size, and at least this spacing and delay.
                 let counted = larger_channel(had, channel);
-                match self.send_one(attempt.is_brief, &counted, channel, steps) {
+                match self.send_one(&counted, channel, steps) {
                     Ok(executed) => (executed, counted != *channel),
                     Err(refusal) if counted == *channel => {
                         return Err(self.with_what_left(refusal));
                     }
                     Err(_) => {
                         self.linger(id, old, now);
-                        return self.admit_in(attempt, id, request, steps);
+                        return self.admit_in(replaced, id, request, steps);
                     }
                 }
             }
             _ => {
                 self.linger(id, old, now);
-                return self.admit_in(attempt, id, request, steps);
+                return self.admit_in(replaced, id, request, steps);
             }
         };
         let back_end = self.enter(id, request, executed);

@@ -23,11 +23,11 @@
 //! 4. `response-time`: on each CPU the tasks of every executor are in time beneath all of the
 //!    kernel's reservations on the host, because the kernel may run those on any CPU, and beneath
 //!    the slots of the CPU's timetable ([`crate::incremental`]).
-//! 5. `channels`: beneath a new reservation every channel is in time, and the threads of the
-//!    channels stay within the reservation that is set aside for them.
+//! 5. `processor` and `channel-delay`: beneath a new reservation the threads of the channels stay
+//!    within the reservation that is set aside for them, and every channel is in time.
 //!
 //! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs
-//! beyond the share set aside then, so it has other tests: `link`, `processor` and `channel-delay`
+//! beyond the share set aside then, so it has tests of its own: `link`, `channel-delay` and `processor`
 //! ([`CarrierLoad`] says how much is left). The relation holds both ways: a reservation that would
 //! make a channel late is refused, and so is a channel that would be late beneath the reservations.
 //! Upcalls run below all channels and are proven beneath the share that is set aside.
@@ -72,8 +72,8 @@ pub use self::channels::{Carrier, CarrierLoad};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
 use self::entry::{Entry, Executed};
-use self::exchange::Attempt;
 pub use self::exchange::Exchange;
+use self::exchange::Timetables;
 use self::kernel::OfTheKernel;
 use self::leaving::Leaving;
 pub(crate) use self::partition::{Fit, How, Spread};
@@ -262,31 +262,29 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        match self.admit_in(&mut Attempt::default(), id, request, steps) {
-            Err(_) if self.settle_closely() => {
-                self.admit_in(&mut Attempt::default(), id, request, steps)
-            }
+        match self.admit_in(&mut Vec::new(), id, request, steps) {
+            Err(_) if self.settle_closely() => self.admit_in(&mut Vec::new(), id, request, steps),
             answer => answer,
         }
     }
 
-    /// Admits like [`Self::admit`], and adds to `attempt` the timetables that this replaces.
+    /// Admits like [`Self::admit`], and adds to `replaced` the timetables that this replaces.
     fn admit_in(
         &mut self,
-        attempt: &mut Attempt<Id>,
+        replaced: &mut Vec<Timetables<Id>>,
         id: Id,
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
         debug_assert!(!self.entries.contains_key(&id), "the name is free");
-        let executed = self.execute(attempt, id, request, steps);
+        let executed = self.execute(replaced, id, request, steps);
         let executed = executed.map_err(|refusal| self.with_what_left(refusal))?;
         Ok(self.enter(id, request, executed))
     }
 
     fn execute(
         &mut self,
-        attempt: &mut Attempt<Id>,
+        replaced: &mut Vec<Timetables<Id>>,
         id: Id,
         request: Request<'_>,
         steps: &mut Steps,
@@ -307,22 +305,20 @@ impl<Id: Copy + Ord> System<Id> {
                 self.reserve(reservation, reservation, true, steps)?
             }
             Request::Command { reservation, enforcement, cpu, .. } => {
-                let replaced = self.hold(id, reservation, enforcement, cpu, steps)?;
-                let cpu = replaced.cpu;
-                attempt.replaced.push(replaced);
+                let before = self.hold(id, reservation, enforcement, cpu, steps)?;
+                let cpu = before.cpu;
+                replaced.push(before);
                 Executed::Timetable { cpu }
             }
             Request::Joining(joining) => {
-                attempt.replaced.push(self.seat(id, joining, steps)?);
+                replaced.push(self.seat(id, joining, steps)?);
                 Executed::Timetable { cpu: joining.cpu }
             }
             Request::Share(_) => {
                 self.within_limits(share_ppm)?;
                 Executed::Unproven
             }
-            Request::Sending(channel) => {
-                self.send_one(attempt.is_brief, channel, channel, steps)?
-            }
+            Request::Sending(channel) => self.send_one(channel, channel, steps)?,
             Request::Receiving(limit) => {
                 let above = self.above_carrier();
                 self.carried.as_mut().ok_or_else(no_carrier)?.receive(limit, &above)?;

@@ -206,7 +206,7 @@ impl AdmissionState {
         self.withhold(now);
         let least_ppm = asker.quota.quota.least_reservation_ppm;
         let offers = offers::find(what, least_ppm, |what| {
-            let steps = &mut Steps::new(STEPS_OF_AN_OFFER);
+            let steps = &mut Steps::new(STEPS_OF_AN_OFFER).briefly();
             self.within_quota(asker, what).is_ok()
                 && asking(what, |request| match before {
                     Some(_) => self.system.would_change(id, request, now, steps).is_ok(),

@@ -32,7 +32,7 @@ impl AdmissionState {
         let is_change = before.is_some();
         // One budget for all tries together, so that a refusal costs no more than some admissions.
         // Offers that it does not suffice for are not made.
-        let mut steps = Steps::new(self.steps);
+        let mut steps = Steps::new(self.steps).briefly();
         let mut fits = |want: &WantedChannel| {
             self.within_channel_quota(asker, want).is_ok()
                 && self

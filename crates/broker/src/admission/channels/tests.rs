@@ -189,10 +189,13 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
     reserver.quota.quota.allow = [Kind::Reservation].into();
     let reservation = |text: &str| Guarantee::Reservation(text.parse().expect("valid"));
     let long = admission.admit(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW);
-    assert_eq!(long.expect_err("longer than the delay bound").test, "channels");
+    let long = long.expect_err("longer than the delay bound");
+    assert_eq!(long.test, "channel-delay");
+    assert!(long.why.starts_with("beneath it, a channel admitted before may take "), "{long}");
+    assert!(long.shortfall.is_some(), "{long}");
     assert_eq!(admission.admit(GrantId(2), &reserver, &reservation("1ms/20ms"), NOW), Ok(None));
     let longer = admission.change(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW);
-    assert_eq!(longer.expect_err("as before").test, "channels");
+    assert_eq!(longer.expect_err("as before").why, long.why);
     for (text, offer) in admission.offers(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW) {
         admission.clone().change(GrantId(2), &reserver, &offer, NOW).expect(&text);
     }
