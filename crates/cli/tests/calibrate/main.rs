@@ -122,7 +122,10 @@ fn a_quick_run_measures_spreads_in_order_and_is_used() {
     receiving_is_charged(&written, &page);
     let charged = written.switching.map_or(0, |charge| charge.context_switch().as_nanos());
     assert_eq!(page["switching"]["context_switch_ns"].as_u64().unwrap_or(0), charged);
-    let stamp = &parse(&place.admit(&["--json", "--host-profile", &path]))["host_profile"];
+    // A busy host may have measured switches beneath which nothing fits.
+    let answer = place.admit(&["--json", "--host-profile", &path]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+    let stamp = &answer["host_profile"];
     assert_eq!(stamp["context_switch_ns"], charged);
     assert_eq!(stamp["path"], path);
 }
