@@ -122,7 +122,10 @@ pub fn affinity_of(thread: Tid) -> Vec<usize> {
 
 fn affinity_of_raw(thread: Option<Pid>) -> Vec<usize> {
     match rustix::thread::sched_getaffinity(thread) {
-        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        // It ends at the last of them, because most sets have few CPUs and room for many.
+        Ok(set) => {
+            (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).take(set.count() as usize).collect()
+        }
         Err(_) => Vec::new(),
     }
 }

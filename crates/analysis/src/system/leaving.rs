@@ -64,6 +64,7 @@
 //! component has tasks or channels beneath a timetable that changes while it is followed.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -87,11 +88,15 @@ const ROUGH: u64 = 8;
 /// A bound on a busy period.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bound {
-    /// The rough one if it is near enough.
+    /// The rough one if it is near enough, or else one that holds for an older leave too.
     Near,
-    /// The one that a search finds.
+    /// The one that a search finds, if one for an older leave has not passed.
     Searched,
 }
+
+/// By position of a CPU: the busy period that a search found after a leave. After a later leave it
+/// is no longer, because fewer entries stay that have left, and so it is while some become free.
+type OlderBusy = BTreeMap<usize, u64>;
 
 /// An entry that has left or shrunk and is still counted.
 #[derive(Clone, Debug)]
@@ -150,11 +155,12 @@ impl<Id: Copy + Ord> System<Id> {
     /// because nothing becomes free without it.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
+        let mut older = OlderBusy::new();
         let freed = self.free_where(|system, leaving| match leaving.not_before {
             // Without an end at the last look, and perhaps with one once others have left.
             later if later > now && later < Instant::MAX => later,
             _ if system.is_surely_free(leaving, now) => now,
-            _ => system.free_at(leaving, Bound::Near),
+            _ => system.free_at(leaving, Bound::Near, &mut older),
         });
         core::mem::take(&mut self.freed_since) || freed
     }
@@ -166,13 +172,15 @@ impl<Id: Copy + Ord> System<Id> {
         if has_none || self.looked_closely.replace(self.now) == Some(self.now) {
             return false;
         }
-        let freed = self.free_where(|system, leaving| system.free_at(leaving, Bound::Searched));
+        let mut older = OlderBusy::new();
+        let freed =
+            self.free_where(|system, leaving| system.free_at(leaving, Bound::Searched, &mut older));
         self.freed_since |= freed;
         freed
     }
 
     /// Frees capacity that is free now, by the answers of `free_at`. Returns whether there was any.
-    fn free_where(&mut self, free_at: impl Fn(&Self, &Leaving<Id>) -> Instant) -> bool {
+    fn free_where(&mut self, mut free_at: impl FnMut(&Self, &Leaving<Id>) -> Instant) -> bool {
         let before = self.leaving.len();
         let mut at = 0;
         while let Some(leaving) = self.leaving.get(at) {
@@ -243,7 +251,8 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the time by which all capacity is certainly free, if nothing more is admitted;
     /// `None` if it is free already.
     pub fn free_by(&self) -> Option<Instant> {
-        self.leaving.iter().map(|leaving| self.free_at(leaving, Bound::Near)).max()
+        let mut older = OlderBusy::new();
+        self.leaving.iter().map(|leaving| self.free_at(leaving, Bound::Near, &mut older)).max()
     }
 
     /// Returns the bandwidth of reservations that have left and still count, in parts per million.
@@ -424,7 +433,9 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    fn free_at(&self, leaving: &Leaving<Id>, bound: Bound) -> Instant {
+    /// Returns a time by which the capacity of a leave is free. `older` is from leaves no later than
+    /// this one; what is found here is added to it.
+    fn free_at(&self, leaving: &Leaving<Id>, bound: Bound, older: &mut OlderBusy) -> Instant {
         let entry = |id| self.entries.get(id).map(|entry: &Entry| &entry.executed);
         let with_channels = match &leaving.what {
             Counted::Channel(_) => true,
@@ -442,34 +453,46 @@ impl<Id: Copy + Ord> System<Id> {
         {
             return leaving.at.saturating_add(Duration::from_nanos(rough));
         }
-        let length = self.busy_exactly(leaving);
+        let pending = leaving.at.saturating_add(Duration::from_nanos(self.pending(&leaving.what)));
+        if bound == Bound::Searched && pending > self.now {
+            return pending;
+        }
+        let since = self.now.saturating_since(leaving.at).as_nanos();
+        let mut on_cpu = |cpu| {
+            let known = older.get(&cpu).copied();
+            known.filter(|known| bound == Bound::Near || *known <= since).or_else(|| {
+                let found = self.longest_busy(cpu, 0, leaving.number)?;
+                older.insert(cpu, found);
+                Some(found)
+            })
+        };
+        let length = self.busy_exactly(leaving, &mut on_cpu);
         length
             .map_or(Instant::MAX, |length| leaving.at.saturating_add(Duration::from_nanos(length)))
     }
 
     /// Returns the busy period after a leave, by a search that looks at each task and channel;
-    /// `None` if it has no end.
-    fn busy_exactly(&self, leaving: &Leaving<Id>) -> Option<u64> {
+    /// `None` if it has no end. `on_cpu` returns that of the CPU at a position.
+    fn busy_exactly(
+        &self,
+        leaving: &Leaving<Id>,
+        on_cpu: &mut dyn FnMut(usize) -> Option<u64>,
+    ) -> Option<u64> {
+        let mut beneath = |reservation: &Reservation| {
+            let cpus = longest((0..self.cpus.len()).map(&mut *on_cpu))?;
+            Some(self.sender_busy(leaving.number)?.max(cpus).max(reservation.period().as_nanos()))
+        };
         match &leaving.what {
-            Counted::Tasks { cpu, .. } => self.longest_busy(*cpu, 0, leaving.number),
-            Counted::Reservation(reservation) => self.busy_beneath(*reservation, leaving.number),
+            Counted::Tasks { cpu, .. } => on_cpu(*cpu),
+            Counted::Reservation(reservation) => beneath(reservation),
             Counted::Channel(_) => self.busy_with_channels(leaving.number),
             Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
-                Some(Executed::Executor { cpu, .. }) => self.longest_busy(*cpu, 0, leaving.number),
-                Some(Executed::Deadline { counted, .. }) => {
-                    self.busy_beneath(*counted, leaving.number)
-                }
+                Some(Executed::Executor { cpu, .. }) => on_cpu(*cpu),
+                Some(Executed::Deadline { counted, .. }) => beneath(counted),
                 Some(Executed::Sending { .. }) => self.busy_with_channels(leaving.number),
                 _ => Some(0),
             },
         }
-    }
-
-    /// Returns the longest time until everything beneath a reservation has been idle, and at least a
-    /// period.
-    fn busy_beneath(&self, reservation: Reservation, number: u32) -> Option<u64> {
-        let (sender, cpus) = (self.sender_busy(number)?, self.any_busy(0, number)?);
-        Some(sender.max(cpus).max(reservation.period().as_nanos()))
     }
 
     /// Returns the longest time until the sender has been idle, and then each CPU.
@@ -485,15 +508,10 @@ impl<Id: Copy + Ord> System<Id> {
         }
         let threads = carried.carrier().egress.cpu();
         // The threads may have a budget of work pending.
-        let cpus = self.any_busy(threads.budget().as_nanos(), number)?;
+        let pending = threads.budget().as_nanos();
+        let cpus = 0..self.cpus.len();
+        let cpus = longest(cpus.map(|cpu| self.longest_busy(cpu, pending, number)))?;
         Some(cpus.max(threads.period().as_nanos()))
-    }
-
-    /// Returns the longest time for which any CPU can stay busy.
-    fn any_busy(&self, pending: u64, number: u32) -> Option<u64> {
-        (0..self.cpus.len())
-            .map(|cpu| self.longest_busy(cpu, pending, number))
-            .try_fold(0, |most, one| Some(one?.max(most)))
     }
 
     /// Returns the longest time for which thread and link can stay busy with channels.
@@ -598,6 +616,11 @@ impl<Id: Copy + Ord> System<Id> {
         all.sort_unstable();
         all
     }
+}
+
+/// Returns the longest of busy periods; `None` if one has no end.
+fn longest(mut all: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    all.try_fold(0, |most, one| Some(one?.max(most)))
 }
 
 /// Returns some `w ≥ at_once + Σ ⌈(w + J)/T⌉·C + Σ I_r(w)`: the least one if the search finds it
