@@ -132,7 +132,7 @@ impl FixedPriority {
             }
             match self.examine(at, blocking, steps) {
                 Verdict::InTime(found) => renewed.push((at, found)),
-                verdict => return Err(self.denial(at, Some(added), verdict)),
+                verdict => return Err(self.denial(at, Some(added), verdict, steps)),
             }
         }
         Ok(renewed)
@@ -184,7 +184,7 @@ impl FixedPriority {
             }
             match self.examine(at, mark.blocking, steps) {
                 Verdict::InTime(found) => renewed.push((at, found)),
-                verdict => return Err(self.denial(at, None, verdict)),
+                verdict => return Err(self.denial(at, None, verdict, steps)),
             }
         }
         Ok(renewed)
@@ -227,14 +227,15 @@ impl FixedPriority {
     }
 
     /// Returns the reason to deny the task at a position, with its response time if a look at it
-    /// alone finds that.
-    fn denial(&self, at: usize, added: Option<usize>, verdict: Verdict) -> Denial {
+    /// alone finds that and the reason is wanted.
+    fn denial(&self, at: usize, added: Option<usize>, verdict: Verdict, steps: &Steps) -> Denial {
         let at_least = match verdict {
             Verdict::Late { at_least } => Duration::from_nanos(at_least),
             Verdict::Overload => Duration::ZERO,
             Verdict::Undecided | Verdict::InTime(_) => return Denial::Undecided,
         };
-        let found = response_time_of(&self.load, at, &mut Steps::new(LAST_LOOK_EACH));
+        let look = if steps.is_brief() { 0 } else { LAST_LOOK_EACH };
+        let found = response_time_of(&self.load, at, &mut Steps::new(look));
         let response_time = match found {
             ResponseTime::Undecided { at_least: found } => {
                 ResponseTime::Undecided { at_least: found.max(at_least) }

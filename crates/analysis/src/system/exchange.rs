@@ -155,12 +155,13 @@ impl<Id: Copy + Ord> System<Id> {
         now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Exchange<Id>, Box<Refusal>> {
-        match self.exchange_once(self.begin(), leaving, entering, now, steps) {
-            Err(_) if self.settle_closely() => {
-                self.exchange_once(self.begin(), leaving, entering, now, steps)
-            }
-            answer => answer,
+        if let Some(now) = now {
+            // The next call of `settle` reports it.
+            self.freed_since = self.settle(now);
         }
+        self.looking_closely(steps, |system, steps| {
+            system.exchange_once(system.begin(), leaving, entering, now, steps)
+        })
     }
 
     fn exchange_once(
@@ -171,10 +172,6 @@ impl<Id: Copy + Ord> System<Id> {
         now: Option<Instant>,
         steps: &mut Steps,
     ) -> Result<Exchange<Id>, Box<Refusal>> {
-        if let Some(now) = now {
-            // The next call of `settle` reports it.
-            self.freed_since = self.settle(now);
-        }
         for &id in leaving {
             if let Some(BackEnd::Timetable { cpu }) = self.back_end(id) {
                 before.replaced.push(self.timetables_of(cpu));

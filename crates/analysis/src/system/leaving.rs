@@ -75,6 +75,7 @@ use super::cpu::Cpu;
 use super::{CarrierLoad, Entry, Executed, System};
 use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, interference_of};
+use crate::steps::Steps;
 use crate::verdict::Refusal;
 
 /// The plain rounds of the search for the end of a busy period, before it doubles each step. In the
@@ -165,11 +166,30 @@ impl<Id: Copy + Ord> System<Id> {
         core::mem::take(&mut self.freed_since) || freed
     }
 
+    /// Answers a request by `attempt`, which is tried again after a closer look if it is refused
+    /// for what may be free. The reason is sought only once.
+    pub(super) fn looking_closely<T>(
+        &mut self,
+        steps: &mut Steps,
+        attempt: impl Fn(&mut Self, &mut Steps) -> Result<T, Box<Refusal>>,
+    ) -> Result<T, Box<Refusal>> {
+        if self.leaving.is_empty() || self.looked_closely == Some(self.now) {
+            return attempt(self, steps);
+        }
+        let mut brief = steps.half().briefly();
+        let answer = attempt(self, &mut brief);
+        steps.put_back(brief);
+        match answer {
+            Err(refusal) if !self.settle_closely() && steps.is_brief() => Err(refusal),
+            Err(_) => attempt(self, steps),
+            admitted => admitted,
+        }
+    }
+
     /// Frees capacity that a closer look proves to be free, and returns whether there was any. Looks
-    /// once at each instant. Every request that would be refused does this first.
+    /// once at each instant.
     pub fn settle_closely(&mut self) -> bool {
-        let has_none = self.leaving.is_empty();
-        if has_none || self.looked_closely.replace(self.now) == Some(self.now) {
+        if self.leaving.is_empty() || self.looked_closely.replace(self.now) == Some(self.now) {
             return false;
         }
         let mut older = OlderBusy::new();

@@ -262,10 +262,9 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        match self.admit_in(&mut Vec::new(), id, request, steps) {
-            Err(_) if self.settle_closely() => self.admit_in(&mut Vec::new(), id, request, steps),
-            answer => answer,
-        }
+        self.looking_closely(steps, |system, steps| {
+            system.admit_in(&mut Vec::new(), id, request, steps)
+        })
     }
 
     /// Admits like [`Self::admit`], and adds to `replaced` the timetables that this replaces.
