@@ -93,23 +93,21 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Returns the preemption model. debugfs shows `none voluntary (full) lazy`. `uname -v` of a kernel
-/// whose model is fixed shows `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).
+/// Returns the preemption model. debugfs shows `none voluntary (full) lazy`, also on a kernel with
+/// PREEMPT_RT from 6.12 on, which is told by `uname -v`. That of a kernel whose model is fixed shows
+/// `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).
 pub fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> {
+    let has = |name| uname_version.split_whitespace().any(|word| word == name);
+    if has("PREEMPT_RT") {
+        return Some("rt".to_owned());
+    }
     let chosen = debugfs.and_then(|text| {
         text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
     });
     if let Some(chosen) = chosen {
         return Some(chosen.to_owned());
     }
-    let has = |name| uname_version.split_whitespace().any(|word| word == name);
-    if has("PREEMPT_RT") {
-        Some("rt".to_owned())
-    } else if has("PREEMPT") {
-        Some("full".to_owned())
-    } else {
-        None
-    }
+    has("PREEMPT").then(|| "full".to_owned())
 }
 
 /// Looks for a name, then for the processor's hypervisor bit (CPUID 1, ECX 31).
@@ -251,7 +249,9 @@ mod tests {
         assert_eq!(preemption(dynamic, None), None);
         let some = |name: &str| Some(name.to_owned());
         assert_eq!(preemption(dynamic, Some("none voluntary (full) lazy")), some("full"));
-        assert_eq!(preemption("#1 SMP PREEMPT_RT Debian", None), some("rt"));
+        for debugfs in [None, Some("(full) lazy")] {
+            assert_eq!(preemption("#1 SMP PREEMPT_RT Debian", debugfs), some("rt"));
+        }
         assert_eq!(preemption("#1 SMP PREEMPT", Some("rubbish (")), some("full"));
         assert_eq!(preemption("#1 SMP", None), None);
     }
