@@ -147,6 +147,21 @@ impl<Id: Copy + Ord> Cpu<Id> {
         }
     }
 
+    /// Keeps the tasks of entry `id` as tasks that have left; `number` grows with each departure. What
+    /// is proven stays so.
+    pub(super) fn leave(&mut self, id: Id, tasks: &[TaskLoad], share_ppm: u64, number: u32) {
+        let now = keys(self.order, id, tasks);
+        for (old, new) in now.zip(leaving(self.order, id, tasks, number)) {
+            if let Some(proven) = self.proven.remove(&old) {
+                self.proven.insert(new, proven);
+            }
+            if let Some(awaiting) = self.awaiting.remove(&old) {
+                self.awaiting.insert(new, awaiting);
+            }
+        }
+        self.share_ppm -= share_ppm;
+    }
+
     /// Puts `tasks` of entry `id` back as tasks that have left; `number` grows with each departure. All
     /// other tasks are unchanged.
     pub(super) fn put_back_leaving(&mut self, id: Id, tasks: &[TaskLoad], number: u32) {
@@ -155,7 +170,7 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.awaiting.extend(keys.zip(tasks.iter().copied()));
     }
 
-    /// Takes out the tasks that [`Self::put_back_leaving`] added.
+    /// Takes out the tasks that [`Self::leave`] or [`Self::put_back_leaving`] keeps.
     pub(super) fn remove_leaving(&mut self, id: Id, tasks: &[TaskLoad], number: u32) {
         for (key, task) in leaving(self.order, id, tasks, number).zip(tasks) {
             self.remove_one(key, task);

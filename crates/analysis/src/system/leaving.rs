@@ -146,9 +146,26 @@ impl<Id: Copy + Ord> System<Id> {
     ///
     /// The capacity in a timetable is free at once.
     pub fn retire(&mut self, id: Id, now: Instant) -> bool {
+        if let Some(Executed::Executor { .. }) = self.entries.get(&id).map(|one| &one.executed) {
+            self.retire_executor(id, now);
+            return true;
+        }
         let Some(entry) = self.take_out(id) else { return false };
         self.linger(id, &entry, now);
         true
+    }
+
+    /// Retires the executor `id`, whose tasks stay as they are.
+    fn retire_executor(&mut self, id: Id, now: Instant) {
+        self.counts_no_more(id);
+        let Some(Entry { share_ppm, executed }) = self.entries.remove(&id) else { return };
+        self.granted_ppm -= share_ppm;
+        let Executed::Executor { cpu, tasks, .. } = executed else { return };
+        let number = self.next_leaving();
+        self.cpus[cpu].leave(id, &tasks, share_ppm, number);
+        if !tasks.is_empty() {
+            self.push(number, now, Counted::Tasks { id, cpu, tasks });
+        }
     }
 
     /// Advances the time to `now`, and frees capacity whose entry left long enough ago. Returns
