@@ -98,6 +98,23 @@ fn a_soft_hogs_use_inside_and_outside_its_budget_is_told_apart() {
 }
 
 #[test]
+fn a_process_left_running_does_not_change_the_sum_while_it_is_read() {
+    let _alone = alone();
+    let script = "(while :; do :; done) >&- 2>&- & echo $!; sleep 0.1";
+    let arguments = ["--reserve", "2ms/10ms", "--json", "--", "sh", "-c", script];
+    let Some(output) = run(&arguments) else { return };
+    let left: i32 = text(&output.stdout).trim().parse().expect("an id");
+    signal(left, "KILL");
+    let summary = json(&output);
+    assert_eq!(number(&summary, "processes_set_free"), 1);
+    if summary["inside_ns"].is_null() {
+        return println!("skipped: no account in control groups of version 1");
+    }
+    let both = number(&summary, "inside_ns") + number(&summary, "outside_ns");
+    assert_eq!(number(&summary, "exec_time_ns"), both);
+}
+
+#[test]
 fn it_is_on_the_cpu_that_was_asked_for() {
     let _alone = alone();
     let mut cpus = punctual_linux::thread::affinity();

@@ -96,7 +96,11 @@ impl Used {
         let now = clock::now();
         let held = running.held.as_ref();
         let usage = ended.usage;
-        let exec_time = held.and_then(|held| held.used()).unwrap_or(usage.processor);
+        // Each is read once, and the part before the whole: processes that the program left behind
+        // may still be running.
+        let inside = held.and_then(|held| held.used_inside());
+        let used = held.and_then(|held| held.used());
+        let exec_time = used.unwrap_or(usage.processor);
         let reserved = running.terms.clone().map(|terms| {
             let (inside, outside) = match (terms.choice.backend, held) {
                 (Backend::Kernel, _) | (_, None) => {
@@ -104,13 +108,11 @@ impl Used {
                     let first = usage.first_thread.unwrap_or(usage.processor);
                     (Some(first), Some(usage.processor.saturating_sub(first)))
                 }
-                (Backend::Timetable, Some(held)) => match (terms.enforcement, held.used()) {
+                (Backend::Timetable, Some(_)) => match terms.enforcement {
                     // The program is frozen at all other times.
-                    (Enforcement::Hard, used) => (used, used.map(|_| Service::ZERO)),
-                    (Enforcement::Soft, used) => {
-                        let inside = held.used_inside();
-                        let outside = used.zip(inside).map(|(all, of)| all.saturating_sub(of));
-                        (inside, outside)
+                    Enforcement::Hard => (used, used.map(|_| Service::ZERO)),
+                    Enforcement::Soft => {
+                        (inside, used.zip(inside).map(|(used, inside)| used.saturating_sub(inside)))
                     }
                 },
             };
