@@ -56,6 +56,11 @@ impl TaskLoad {
         Some(window.checked_add(self.jitter)?.div_ceil(self.period))
     }
 
+    /// Returns the most work that can become known in such a window, at any level of criticality.
+    pub(crate) fn most_in(&self, window: u64) -> Option<u64> {
+        self.arrivals_in(window)?.checked_mul(self.most())
+    }
+
     /// Returns the most work that can become known in such a window.
     pub(crate) fn work_in(&self, window: u64) -> Option<u64> {
         self.arrivals_in(window)?.checked_mul(self.work)

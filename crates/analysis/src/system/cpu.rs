@@ -89,6 +89,12 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.sums.pending()
     }
 
+    /// Returns the most work of all tasks in a window.
+    pub(super) fn most_in(&self, window: u64) -> Option<u64> {
+        let mut all = self.exact.load().tasks.iter().chain(self.awaiting.values());
+        all.try_fold(0_u64, |sum, task| sum.checked_add(task.most_in(window)?))
+    }
+
     /// Returns a time within which the CPU has been idle, if `more` than its tasks can be pending
     /// ([`Sums::idle_within`]).
     pub(super) fn idle_within(&self, more: u64) -> Option<u64> {

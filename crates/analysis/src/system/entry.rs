@@ -70,6 +70,10 @@ impl Entry {
         }
     }
 
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.executed, Executed::Sending { .. })
+    }
+
     pub(super) fn is_command_of_the_kernel(&self) -> bool {
         matches!(self.executed, Executed::Deadline { is_command: true, .. })
     }

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use punctual_model::Instant;
 use punctual_model::command::Backend;
 
-use super::leaving::{Leaving, in_between, larger_channel, larger_reservation};
+use super::cover::{in_between, larger_channel, larger_reservation};
+use super::leaving::Leaving;
 use super::{BackEnd, Entry, Executed, Request, System};
 use crate::steps::Steps;
 use crate::supply::followed::Followed;
@@ -159,19 +160,7 @@ impl<Id: Copy + Ord> System<Id> {
             // The next call of `settle` reports it.
             self.freed_since = self.settle(now);
         }
-        self.looking_closely(steps, |system, steps| {
-            system.exchange_once(system.begin(), leaving, entering, now, steps)
-        })
-    }
-
-    fn exchange_once(
-        &mut self,
-        mut before: Before<Id>,
-        leaving: &[Id],
-        entering: &[(Id, Request<'_>)],
-        now: Option<Instant>,
-        steps: &mut Steps,
-    ) -> Result<Exchange<Id>, Box<Refusal>> {
+        let mut before = self.begin();
         for &id in leaving {
             if let Some(BackEnd::Timetable { cpu }) = self.back_end(id) {
                 before.replaced.push(self.timetables_of(cpu));

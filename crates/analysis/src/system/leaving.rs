@@ -63,41 +63,18 @@
 //! a timetable are free at once: the other reservations in it keep their own slots, and no
 //! component has tasks or channels beneath a timetable that changes while it is followed.
 
+mod busy;
+
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use punctual_model::channel::{Channel, LinearBounded};
-use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_model::{Duration, Instant, Reservation};
 
-use super::cpu::Cpu;
-use super::{CarrierLoad, Entry, Executed, System};
+use self::busy::Known;
+use super::{Entry, Executed, System};
 use crate::load::TaskLoad;
-use crate::reservation::{ReservedLoad, interference_of};
-use crate::steps::Steps;
 use crate::verdict::Refusal;
-
-/// The plain rounds of the search for the end of a busy period, before it doubles each step. In the
-/// unit tests there are so many that it always finds the least.
-const ROUNDS: u32 = if cfg!(test) { 1_000_000 } else { 24 };
-
-/// A rough bound on a busy period of at most this many times the pending work is good enough: the
-/// search for a better one looks at every task of the CPU.
-const ROUGH: u64 = 8;
-
-/// A bound on a busy period.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
-    /// The rough one if it is near enough, or else one that holds for an older leave too.
-    Near,
-    /// The one that a search finds, if one for an older leave has not passed.
-    Searched,
-}
-
-/// By position of a CPU: the busy period that a search found after a leave. After a later leave it
-/// is no longer, because fewer entries stay that have left, and so it is while some become free.
-type OlderBusy = BTreeMap<usize, u64>;
 
 /// An entry that has left or shrunk and is still counted.
 #[derive(Clone, Debug)]
@@ -105,7 +82,7 @@ pub(super) struct Leaving<Id> {
     /// A number that grows by one for each.
     pub(super) number: u32,
     at: Instant,
-    /// The capacity is not free before this time.
+    /// The next look is not before this time.
     not_before: Instant,
     /// For a channel: an instant at or after `at` at which the sender was idle, once it is known.
     sender_idle: Option<Instant>,
@@ -130,6 +107,11 @@ enum Counted<Id> {
 }
 
 impl<Id> Leaving<Id> {
+    /// Returns the instant from which its busy period is counted.
+    fn since(&self) -> Instant {
+        self.sender_idle.unwrap_or(self.at)
+    }
+
     /// Returns the channel that has left, if it is one.
     pub(super) fn channel(&self) -> Option<&Executed> {
         match &self.what {
@@ -173,64 +155,19 @@ impl<Id: Copy + Ord> System<Id> {
     /// because nothing becomes free without it.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
-        let mut older = OlderBusy::new();
-        let freed = self.free_where(|system, leaving| match leaving.not_before {
-            // Without an end at the last look, and perhaps with one once others have left.
-            later if later > now && later < Instant::MAX => later,
-            _ if system.is_surely_free(leaving, now) => now,
-            _ => system.free_at(leaving, Bound::Near, &mut older),
-        });
-        core::mem::take(&mut self.freed_since) || freed
-    }
-
-    /// Answers a request by `attempt`, which is tried again after a closer look if it is refused
-    /// for what may be free. The reason is sought only once.
-    pub(super) fn looking_closely<T>(
-        &mut self,
-        steps: &mut Steps,
-        attempt: impl Fn(&mut Self, &mut Steps) -> Result<T, Box<Refusal>>,
-    ) -> Result<T, Box<Refusal>> {
-        if self.leaving.is_empty() || self.looked_closely == Some(self.now) {
-            return attempt(self, steps);
-        }
-        let mut brief = steps.half().briefly();
-        let answer = attempt(self, &mut brief);
-        steps.put_back(brief);
-        match answer {
-            Err(refusal) if !self.settle_closely() && steps.is_brief() => Err(refusal),
-            Err(_) => attempt(self, steps),
-            admitted => admitted,
-        }
-    }
-
-    /// Frees capacity that a closer look proves to be free, and returns whether there was any. Looks
-    /// once at each instant.
-    pub fn settle_closely(&mut self) -> bool {
-        if self.leaving.is_empty() || self.looked_closely.replace(self.now) == Some(self.now) {
-            return false;
-        }
-        let mut older = OlderBusy::new();
-        let freed =
-            self.free_where(|system, leaving| system.free_at(leaving, Bound::Searched, &mut older));
-        self.freed_since |= freed;
-        freed
-    }
-
-    /// Frees capacity that is free now, by the answers of `free_at`. Returns whether there was any.
-    fn free_where(&mut self, mut free_at: impl FnMut(&Self, &Leaving<Id>) -> Instant) -> bool {
-        let before = self.leaving.len();
-        let mut at = 0;
+        let (before, mut known, mut at) = (self.leaving.len(), Known::new(), 0);
         while let Some(leaving) = self.leaving.get(at) {
-            let not_before = free_at(self, leaving);
-            if not_before <= self.now {
+            let look = leaving.not_before <= self.now;
+            let next = if look { self.look(leaving, &mut known) } else { leaving.not_before };
+            if next <= self.now {
                 let leaving = self.leaving.remove(at);
                 self.free(leaving);
             } else {
-                self.leaving[at].not_before = not_before;
+                self.leaving[at].not_before = next;
                 at += 1;
             }
         }
-        self.leaving.len() < before
+        core::mem::take(&mut self.freed_since) || self.leaving.len() < before
     }
 
     /// Removes a reservation that [`Self::reserve_above`] added, as [`Self::retire`] removes an
@@ -264,8 +201,12 @@ impl<Id: Copy + Ord> System<Id> {
     /// sender then waits for each CPU alone.
     pub fn sender_idle(&mut self, at: Instant) {
         for leaving in &mut self.leaving {
-            let waits = leaving.sender_idle.is_none() && leaving.at <= at;
-            if waits && !matches!(leaving.what, Counted::Tasks { .. } | Counted::Reservation(_)) {
+            let of_channel = match &leaving.what {
+                Counted::Channel(_) => true,
+                Counted::Excess { id } => self.entries.get(id).is_some_and(Entry::is_sending),
+                Counted::Tasks { .. } | Counted::Reservation(_) => false,
+            };
+            if of_channel && leaving.sender_idle.is_none() && leaving.at <= at {
                 leaving.sender_idle = Some(at);
                 // To be determined anew.
                 leaving.not_before = leaving.at;
@@ -288,8 +229,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the time by which all capacity is certainly free, if nothing more is admitted;
     /// `None` if it is free already.
     pub fn free_by(&self) -> Option<Instant> {
-        let mut older = OlderBusy::new();
-        self.leaving.iter().map(|leaving| self.free_at(leaving, Bound::Near, &mut older)).max()
+        self.leaving.iter().map(|leaving| self.free_at(leaving)).max()
     }
 
     /// Returns the bandwidth of reservations that have left and still count, in parts per million.
@@ -367,8 +307,10 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     fn push(&mut self, number: u32, at: Instant, what: Counted<Id>) {
-        let not_before = at.saturating_add(Duration::from_nanos(self.pending(&what)));
-        self.leaving.push(Leaving { number, at, not_before, sender_idle: None, what });
+        let mut leaving = Leaving { number, at, not_before: at, sender_idle: None, what };
+        let pending = Duration::from_nanos(self.pending_after(&leaving));
+        leaving.not_before = at.saturating_add(pending);
+        self.leaving.push(leaving);
     }
 
     /// Frees capacity that can have no more effect.
@@ -406,339 +348,6 @@ impl<Id: Copy + Ord> System<Id> {
         let executed = self.entries.get(&id).map(|entry| &entry.executed);
         matches!(executed, Some(Executed::Executor { cpu: other, .. }) if *other == cpu)
     }
-
-    /// Returns whether even a rough bound on the busy periods has passed by `now`.
-    fn is_surely_free(&self, leaving: &Leaving<Id>, now: Instant) -> bool {
-        let passed = |time| leaving.at.saturating_add(Duration::from_nanos(time)) <= now;
-        self.busy_roughly(&leaving.what).is_some_and(passed)
-    }
-
-    /// Returns a rough bound on the busy period after a leave, found without a look at each task and
-    /// channel; `None` where there is none.
-    fn busy_roughly(&self, what: &Counted<Id>) -> Option<u64> {
-        let idle_within = |cpu: &Cpu<Id>| cpu.idle_within(self.host.wake_up.as_nanos());
-        let any = |more: u64| {
-            let within = self.host.wake_up.as_nanos().checked_add(more)?;
-            let mut cpus = self.cpus.iter().filter(|cpu| cpu.has_tasks());
-            cpus.try_fold(0, |most, cpu| Some(cpu.idle_within(within)?.max(most)))
-        };
-        let carried = self.carried.as_ref();
-        let sender =
-            || carried.map_or(Some(0), |carried| carried.idle_within(&self.above_carrier()));
-        let beneath = |reservation: &Reservation| {
-            Some(any(0)?.max(sender()?).max(reservation.period().as_nanos()))
-        };
-        // The sender, and then each CPU, as in the search.
-        let with_channels = || {
-            let threads = carried?.carrier().egress.cpu();
-            let cpus = match self.cpus.iter().any(Cpu::has_tasks) {
-                true => any(threads.budget().as_nanos())?.max(threads.period().as_nanos()),
-                false => 0,
-            };
-            sender()?.checked_add(cpus)
-        };
-        match what {
-            Counted::Tasks { cpu, .. } => idle_within(&self.cpus[*cpu]),
-            Counted::Reservation(reservation) => beneath(reservation),
-            Counted::Channel(_) => with_channels(),
-            Counted::Excess { id } => match &self.entries.get(id)?.executed {
-                Executed::Executor { cpu, .. } => idle_within(&self.cpus[*cpu]),
-                Executed::Deadline { counted, .. } => beneath(counted),
-                Executed::Sending { .. } => with_channels(),
-                _ => None,
-            },
-        }
-    }
-
-    /// Returns the work that can be pending at a leave: no busy period after it is shorter.
-    fn pending(&self, what: &Counted<Id>) -> u64 {
-        let sender = self.carried.as_ref().map_or(0, CarrierLoad::pending);
-        let beneath = |reservation: &Reservation| {
-            let pending = self.cpus.iter().map(Cpu::pending).max();
-            pending.unwrap_or(0).max(sender).max(reservation.period().as_nanos())
-        };
-        match what {
-            Counted::Tasks { cpu, .. } => self.cpus[*cpu].pending(),
-            Counted::Reservation(reservation) => beneath(reservation),
-            Counted::Channel(_) => sender,
-            Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
-                Some(Executed::Executor { cpu, .. }) => self.cpus[*cpu].pending(),
-                Some(Executed::Deadline { counted, .. }) => beneath(counted),
-                Some(Executed::Sending { .. }) => sender,
-                _ => 0,
-            },
-        }
-    }
-
-    /// Returns a time by which the capacity of a leave is free. `older` is from leaves no later than
-    /// this one; what is found here is added to it.
-    fn free_at(&self, leaving: &Leaving<Id>, bound: Bound, older: &mut OlderBusy) -> Instant {
-        let entry = |id| self.entries.get(id).map(|entry: &Entry| &entry.executed);
-        let with_channels = match &leaving.what {
-            Counted::Channel(_) => true,
-            Counted::Excess { id } => matches!(entry(id), Some(Executed::Sending { .. })),
-            _ => false,
-        };
-        if let (true, Some(idle)) = (with_channels, leaving.sender_idle) {
-            let length = self.busy_beneath_channels(leaving.number);
-            return length
-                .map_or(Instant::MAX, |length| idle.saturating_add(Duration::from_nanos(length)));
-        }
-        let is_near = |rough: &u64| rough / ROUGH <= self.pending(&leaving.what);
-        if bound == Bound::Near
-            && let Some(rough) = self.busy_roughly(&leaving.what).filter(is_near)
-        {
-            return leaving.at.saturating_add(Duration::from_nanos(rough));
-        }
-        let pending = leaving.at.saturating_add(Duration::from_nanos(self.pending(&leaving.what)));
-        if bound == Bound::Searched && pending > self.now {
-            return pending;
-        }
-        let since = self.now.saturating_since(leaving.at).as_nanos();
-        let mut on_cpu = |cpu| {
-            let known = older.get(&cpu).copied();
-            known.filter(|known| bound == Bound::Near || *known <= since).or_else(|| {
-                let found = self.longest_busy(cpu, 0, leaving.number)?;
-                older.insert(cpu, found);
-                Some(found)
-            })
-        };
-        let length = self.busy_exactly(leaving, &mut on_cpu);
-        length
-            .map_or(Instant::MAX, |length| leaving.at.saturating_add(Duration::from_nanos(length)))
-    }
-
-    /// Returns the busy period after a leave, by a search that looks at each task and channel;
-    /// `None` if it has no end. `on_cpu` returns that of the CPU at a position.
-    fn busy_exactly(
-        &self,
-        leaving: &Leaving<Id>,
-        on_cpu: &mut dyn FnMut(usize) -> Option<u64>,
-    ) -> Option<u64> {
-        let mut beneath = |reservation: &Reservation| {
-            let cpus = longest((0..self.cpus.len()).map(&mut *on_cpu))?;
-            Some(self.sender_busy(leaving.number)?.max(cpus).max(reservation.period().as_nanos()))
-        };
-        match &leaving.what {
-            Counted::Tasks { cpu, .. } => on_cpu(*cpu),
-            Counted::Reservation(reservation) => beneath(reservation),
-            Counted::Channel(_) => self.busy_with_channels(leaving.number),
-            Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
-                Some(Executed::Executor { cpu, .. }) => on_cpu(*cpu),
-                Some(Executed::Deadline { counted, .. }) => beneath(counted),
-                Some(Executed::Sending { .. }) => self.busy_with_channels(leaving.number),
-                _ => Some(0),
-            },
-        }
-    }
-
-    /// Returns the longest time until the sender has been idle, and then each CPU.
-    fn busy_with_channels(&self, number: u32) -> Option<u64> {
-        self.sender_busy(number)?.checked_add(self.busy_beneath_channels(number)?)
-    }
-
-    /// Returns the longest time until each CPU has been idle since the sender was.
-    fn busy_beneath_channels(&self, number: u32) -> Option<u64> {
-        let Some(carried) = &self.carried else { return Some(0) };
-        if !self.cpus.iter().any(Cpu::has_tasks) {
-            return Some(0);
-        }
-        let threads = carried.carrier().egress.cpu();
-        // The threads may have a budget of work pending.
-        let pending = threads.budget().as_nanos();
-        let cpus = 0..self.cpus.len();
-        let cpus = longest(cpus.map(|cpu| self.longest_busy(cpu, pending, number)))?;
-        Some(cpus.max(threads.period().as_nanos()))
-    }
-
-    /// Returns the longest time for which thread and link can stay busy with channels.
-    fn sender_busy(&self, number: u32) -> Option<u64> {
-        let Some(carrier) = self.carried.as_ref().map(CarrierLoad::carrier) else {
-            return Some(0);
-        };
-        let egress = carrier.egress;
-        let looks_within = egress.looks_within().as_nanos();
-        let (mut pending, mut stays) = (0_u64, Vec::new());
-        let mut count = |channel: &Channel, still: Option<&Channel>| {
-            let task = egress.task(channel);
-            let jobs = task.deadline.checked_add(looks_within)?.div_ceil(task.period);
-            pending = pending.checked_add(jobs.checked_mul(task.work)?)?;
-            stays.extend(still.map(|still| egress.task(still)));
-            Some(())
-        };
-        let more = self.more_than_own_by(number);
-        for (id, entry) in &self.entries {
-            if let Executed::Sending { channel, own, .. } = &entry.executed {
-                let own = own.as_ref().filter(|_| more.binary_search(id).is_ok());
-                count(channel, Some(own.unwrap_or(channel)))?;
-            }
-        }
-        for other in &self.leaving {
-            if let Some(Executed::Sending { channel, .. }) = other.channel() {
-                count(channel, (other.number > number).then_some(&**channel))?;
-            }
-        }
-        if pending == 0 {
-            return Some(0);
-        }
-        let mut above = self.above_carrier();
-        for gone in self.reservations_left_by(number) {
-            if let Some(at) = above.reservations.iter().position(|one| *one == gone) {
-                above.reservations.swap_remove(at);
-            }
-        }
-        let at_once = pending.checked_add(looks_within)?.checked_add(egress.once().as_nanos())?;
-        end(at_once, &stays, &above.loads(carrier.change))
-    }
-
-    /// Returns the reservations that left no later than as the one with this number.
-    fn reservations_left_by(&self, number: u32) -> impl Iterator<Item = Reservation> + '_ {
-        self.leaving.iter().filter(move |one| one.number <= number).filter_map(|one| {
-            match one.what {
-                Counted::Reservation(reservation) => Some(reservation),
-                _ => None,
-            }
-        })
-    }
-
-    /// Returns the longest time, in nanoseconds, for which a CPU can stay busy after the leave with
-    /// this number, if so much work of threads above the tasks was `pending`. Returns `None` if it
-    /// is unbounded.
-    fn longest_busy(&self, cpu: usize, mut pending: u64, number: u32) -> Option<u64> {
-        let mut stays = Vec::new();
-        let mut count = |tasks: &[TaskLoad], still: &[TaskLoad]| {
-            for task in tasks {
-                let jobs = task.deadline.div_ceil(task.period);
-                pending = pending.checked_add(jobs.checked_mul(task.most())?)?;
-            }
-            stays.extend_from_slice(still);
-            Some(())
-        };
-        let more = self.more_than_own_by(number);
-        for (id, entry) in &self.entries {
-            if let Executed::Executor { cpu: on, tasks, own } = &entry.executed
-                && *on == cpu
-            {
-                let still = own.as_ref().filter(|_| more.binary_search(id).is_ok());
-                count(tasks, still.unwrap_or(tasks))?;
-            }
-        }
-        for other in &self.leaving {
-            if let Counted::Tasks { cpu: on, tasks, .. } = &other.what
-                && *on == cpu
-            {
-                count(tasks, if other.number > number { tasks } else { &[] })?;
-            }
-        }
-        if pending == 0 {
-            return Some(0);
-        }
-        let mut above = self.cpus[cpu].above().to_vec();
-        for reservation in self.reservations_left_by(number) {
-            let gone = self.load_of(reservation);
-            if let Some(at) = above.iter().position(|one| one.is_alike(&gone)) {
-                above.swap_remove(at);
-            }
-        }
-        end(pending.checked_add(self.host.wake_up.as_nanos())?, &stays, &above)
-    }
-
-    /// Returns the entries that shrank no later than the leave with this number, in order.
-    fn more_than_own_by(&self, number: u32) -> Vec<Id> {
-        let of = |one: &Leaving<Id>| match one.what {
-            Counted::Excess { id } if one.number <= number => Some(id),
-            _ => None,
-        };
-        let mut all: Vec<Id> = self.leaving.iter().filter_map(of).collect();
-        all.sort_unstable();
-        all
-    }
-}
-
-/// Returns the longest of busy periods; `None` if one has no end.
-fn longest(mut all: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    all.try_fold(0, |most, one| Some(one?.max(most)))
-}
-
-/// Returns some `w ≥ at_once + Σ ⌈(w + J)/T⌉·C + Σ I_r(w)`: the least one if the search finds it
-/// soon, or else at most about twice as much.
-fn end(at_once: u64, tasks: &[TaskLoad], above: &[ReservedLoad]) -> Option<u64> {
-    let mut length = at_once;
-    for round in 0.. {
-        let of_tasks = tasks.iter().try_fold(at_once, |sum, task| {
-            sum.checked_add(task.arrivals_in(length)?.checked_mul(task.most())?)
-        })?;
-        let next = of_tasks.checked_add(interference_of(above, length)?)?;
-        if next <= length {
-            break;
-        }
-        // Doubling ends, because 64 bits overflow.
-        length = if round < ROUNDS { next } else { next.checked_mul(2)? };
-    }
-    Some(length)
-}
-
-/// Returns the tasks for which an executor counts while it changes from `old` to `new`; `None` if
-/// these are `new` alone.
-pub(super) fn in_between(old: &[TaskLoad], new: &[TaskLoad]) -> Option<Box<[TaskLoad]>> {
-    let mut old: Vec<Option<TaskLoad>> = old.iter().copied().map(Some).collect();
-    let mut both: Vec<Option<TaskLoad>> = new.iter().map(|_| None).collect();
-    let same: [fn(&TaskLoad, &TaskLoad) -> bool; 2] =
-        [|old, new| old == new, |old, new| old.period == new.period];
-    for is_same in same {
-        for (both, new) in both.iter_mut().zip(new).filter(|(both, _)| both.is_none()) {
-            let same = old.iter_mut().find(|old| old.is_some_and(|old| is_same(&old, new)));
-            *both = same.and_then(Option::take).map(|old| larger(old, *new));
-        }
-    }
-    let kept = both.iter().zip(new).map(|(both, new)| both.unwrap_or(*new));
-    let all: Box<[TaskLoad]> = kept.chain(old.into_iter().flatten()).collect();
-    (*all != *new).then_some(all)
-}
-
-/// Returns a task of the same period that covers every job of both.
-fn larger(one: TaskLoad, other: TaskLoad) -> TaskLoad {
-    TaskLoad {
-        work: one.work.max(other.work),
-        wcet: one.wcet.max(other.wcet),
-        high: one.high.max(other.high),
-        period: one.period,
-        deadline: one.deadline.min(other.deadline),
-        jitter: one.jitter.max(other.jitter),
-        quantum: one.quantum.max(other.quantum),
-        // The least work with which both end.
-        last: one.last.min(other.last),
-    }
-}
-
-/// Returns a channel of which any sequence of messages of `old` and then of `new` could be.
-pub(super) fn larger_channel(old: &Channel, new: &Channel) -> Channel {
-    let (one, other) = (old.arrivals(), new.arrivals());
-    let least = one.min_message().min(other.min_message());
-    let most = one.max_message().max(other.max_message());
-    let spacing = one.min_inter_arrival().min(other.min_inter_arrival());
-    let burst = one.max_burst().max(other.max_burst());
-    let delay = old.delay_bound().min(new.delay_bound());
-    let both = LinearBounded::new(least, most, spacing, burst).expect("both are valid");
-    if (both, delay) == (new.arrivals(), new.delay_bound()) {
-        return new.clone();
-    }
-    Channel::new(new.name(), &both.into(), delay).expect("both are valid")
-}
-
-/// Returns a reservation that interferes with the layers below at least as much as one that is
-/// `old` and then `new`. It has the larger share and the larger budget.
-pub(super) fn larger_reservation(old: Reservation, new: Reservation) -> Reservation {
-    let nanos = |one: Reservation| (one.budget().as_nanos(), one.period().as_nanos());
-    let ((x, y), (other_x, other_y)) = (nanos(old), nanos(new));
-    let budget = x.max(other_x);
-    let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
-    let (share_x, share_y) =
-        if product(x, other_y) >= product(other_x, y) { (x, y) } else { (other_x, other_y) };
-    let period = product(budget, share_y) / u128::from(share_x);
-    let period = u64::try_from(period).unwrap_or(u64::MAX);
-    // The share is at most one, so the budget is at most the period.
-    Reservation::new(Service::from_nanos(budget), Duration::from_nanos(period)).unwrap_or(new)
 }
 
 #[cfg(test)]

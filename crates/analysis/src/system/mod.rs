@@ -47,6 +47,7 @@
 
 mod channels;
 mod commands;
+mod cover;
 mod cpu;
 mod entry;
 mod exchange;
@@ -139,8 +140,6 @@ pub struct System<Id> {
     now: Instant,
     /// Whether capacity has become free since the last call of `settle`.
     freed_since: bool,
-    /// The instant of the last search for what is free.
-    looked_closely: Option<Instant>,
 }
 
 impl<Id: Copy + Ord> System<Id> {
@@ -173,7 +172,6 @@ impl<Id: Copy + Ord> System<Id> {
             last_leaving: 0,
             now: Instant::ZERO,
             freed_since: false,
-            looked_closely: None,
         }
     }
 
@@ -262,9 +260,7 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
-        self.looking_closely(steps, |system, steps| {
-            system.admit_in(&mut Vec::new(), id, request, steps)
-        })
+        self.admit_in(&mut Vec::new(), id, request, steps)
     }
 
     /// Admits like [`Self::admit`], and adds to `replaced` the timetables that this replaces.

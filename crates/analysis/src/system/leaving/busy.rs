@@ -1,0 +1,328 @@
+//! The busy period after a leave: the time until what it affects has been idle.
+//!
+//! With `f(w)` the right side of the inequality of the module above, every w with `f(w) ≤ w` is a
+//! bound, and so is `f(w)` then, because f never falls. So one look at all tasks answers whether a
+//! bound has passed: whether `f(t) ≤ t`, t after the leave. If not, there is none before `f(t)`.
+//!
+//! A bound for a leave serves each later one: fewer of the entries that have left stay there, so
+//! its f is no larger.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Instant, Reservation};
+
+use super::{Counted, Leaving};
+use crate::load::TaskLoad;
+use crate::reservation::{ReservedLoad, interference_of};
+use crate::system::cpu::Cpu;
+use crate::system::{CarrierLoad, Executed, System};
+
+/// The plain rounds of the search for the end of a busy period, before it doubles each step. In the
+/// unit tests there are so many that it always finds the least.
+const ROUNDS: usize = if cfg!(test) { 1_000_000 } else { 24 };
+
+/// The rounds in which a bound that was found is made shorter for later leaves.
+const SHORTER: u32 = 8;
+
+/// The tasks and channels at which a look may evaluate f once more each time, in a search for a
+/// bound below t. With many of them f is so smooth that `f(t) ≤ t` nearly always decides.
+const TERMS: usize = 1_024;
+
+/// A leave is not looked at again before its age has grown by one part in so many, so it takes few
+/// looks, however slowly `f(t)` approaches t.
+const OLDER: u64 = 8;
+
+/// A rough bound of at most this many times the pending work is good enough to be stated: the
+/// search for a better one looks at every task of the CPU.
+pub(super) const ROUGH: u64 = 8;
+
+/// A part of a host that is busy with what has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Resource {
+    /// The CPU at a position, if threads above its tasks can have so much `pending`.
+    Cpu { cpu: usize, pending: u64 },
+    /// The thread and the link of the channels.
+    Sender,
+}
+
+/// The bounds found so far in one pass over the leaves, from the oldest on.
+pub(super) type Known = BTreeMap<Resource, u64>;
+
+/// The longest time for which a resource is busy, in nanoseconds, or a time before which there is
+/// no bound.
+type Busy = Result<u64, u64>;
+
+impl<Id: Copy + Ord> System<Id> {
+    /// Returns the time at which the capacity of a leave is free, if that is now, or else a later
+    /// time before which it need not be looked at again.
+    pub(super) fn look(&self, leaving: &Leaving<Id>, known: &mut Known) -> Instant {
+        let since = leaving.since();
+        let age = self.now.saturating_since(since).as_nanos();
+        let is_over = |busy: Busy| busy.is_ok_and(|busy| busy <= age);
+        if is_over(self.roughly_after(leaving)) {
+            return self.now;
+        }
+        let found = self.busy(leaving, &mut |resource, before| {
+            let within = age.saturating_sub(before);
+            let found = self.shortest_found(resource, leaving.number, within, known);
+            if found <= within { Ok(found) } else { Err(before.saturating_add(found)) }
+        });
+        if is_over(found) {
+            return self.now;
+        }
+        let (Ok(next) | Err(next)) = found;
+        since.saturating_add(Duration::from_nanos(next.max(age.saturating_add(age / OLDER))))
+    }
+
+    /// Returns a time by which the capacity of a leave is certainly free.
+    pub(super) fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
+        let is_near = |rough: &u64| rough / ROUGH <= self.pending_after(leaving);
+        let busy = self
+            .roughly_after(leaving)
+            .ok()
+            .filter(is_near)
+            .or_else(|| self.searched(leaving).ok());
+        busy.map_or(Instant::MAX, |busy| leaving.since().saturating_add(Duration::from_nanos(busy)))
+    }
+
+    /// Returns the work that can be pending at a leave: no busy period after it is shorter.
+    pub(super) fn pending_after(&self, leaving: &Leaving<Id>) -> u64 {
+        let (Ok(pending) | Err(pending)) =
+            self.busy(leaving, &mut |resource, _| Ok(self.pending_of(resource)));
+        pending
+    }
+
+    /// Returns a bound on the busy period after a leave, found without a look at each task and
+    /// channel.
+    pub(super) fn roughly_after(&self, leaving: &Leaving<Id>) -> Busy {
+        self.busy(leaving, &mut |resource, _| self.roughly(resource))
+    }
+
+    /// Returns the busy period after a leave, by a search that looks at each task and channel.
+    pub(super) fn searched(&self, leaving: &Leaving<Id>) -> Busy {
+        self.busy(leaving, &mut |resource, _| {
+            end(|window| self.work_by(resource, leaving.number, window))
+        })
+    }
+
+    /// Returns the busy period after a leave, where `of` returns that of a resource: it is given the
+    /// time that has passed before the resource is waited for.
+    fn busy(&self, leaving: &Leaving<Id>, of: &mut dyn FnMut(Resource, u64) -> Busy) -> Busy {
+        let on_cpu = |cpu| Resource::Cpu { cpu, pending: 0 };
+        let beneath = |reservation: &Reservation, of: &mut dyn FnMut(Resource, u64) -> Busy| {
+            let all = (0..self.cpus.len()).map(on_cpu).chain([Resource::Sender]);
+            let least = reservation.period().as_nanos();
+            all.map(|resource| of(resource, 0)).try_fold(least, |most, one| Ok(most.max(one?)))
+        };
+        match &leaving.what {
+            Counted::Tasks { cpu, .. } => of(on_cpu(*cpu), 0),
+            Counted::Reservation(reservation) => beneath(reservation, of),
+            Counted::Channel(_) => self.busy_with_channels(leaving, of),
+            Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
+                Some(Executed::Executor { cpu, .. }) => of(on_cpu(*cpu), 0),
+                Some(Executed::Deadline { counted, .. }) => beneath(counted, of),
+                Some(Executed::Sending { .. }) => self.busy_with_channels(leaving, of),
+                _ => Ok(0),
+            },
+        }
+    }
+
+    /// Returns the time until the sender has been idle, if that is not known, and then each CPU.
+    fn busy_with_channels(
+        &self,
+        leaving: &Leaving<Id>,
+        of: &mut dyn FnMut(Resource, u64) -> Busy,
+    ) -> Busy {
+        let sender = if leaving.sender_idle.is_some() { 0 } else { of(Resource::Sender, 0)? };
+        let Some(carried) = self.carried.as_ref().filter(|_| self.cpus.iter().any(Cpu::has_tasks))
+        else {
+            return Ok(sender);
+        };
+        let threads = carried.carrier().egress.cpu();
+        // The threads may have a budget of work pending.
+        let pending = threads.budget().as_nanos();
+        let mut cpus = threads.period().as_nanos();
+        for cpu in 0..self.cpus.len() {
+            cpus = cpus.max(of(Resource::Cpu { cpu, pending }, sender)?);
+        }
+        sender.checked_add(cpus).ok_or(u64::MAX)
+    }
+
+    /// Returns a bound from sums: up to about twice the longest busy period, and more where entries
+    /// that have left are a large part.
+    fn roughly(&self, resource: Resource) -> Busy {
+        if self.pending_of(resource) == 0 {
+            return Ok(0);
+        }
+        let bound = match resource {
+            Resource::Cpu { cpu, pending } => {
+                let more = self.host.wake_up.as_nanos().checked_add(pending);
+                more.and_then(|more| self.cpus[cpu].idle_within(more))
+            }
+            Resource::Sender => {
+                self.carried.as_ref().and_then(|all| all.idle_within(&self.above_carrier()))
+            }
+        };
+        bound.ok_or(u64::MAX)
+    }
+
+    fn pending_of(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Cpu { cpu, pending } => self.cpus[cpu].pending().saturating_add(pending),
+            Resource::Sender => self.carried.as_ref().map_or(0, CarrierLoad::pending),
+        }
+    }
+
+    /// Returns a bound of at most `within`, if one look finds it, or else a longer time, before
+    /// which there is none.
+    fn shortest_found(
+        &self,
+        resource: Resource,
+        number: u32,
+        within: u64,
+        known: &mut Known,
+    ) -> u64 {
+        if let Some(known) = known.get(&resource).filter(|known| **known <= within) {
+            return *known;
+        }
+        let work_by = |window| self.work_by(resource, number, window);
+        let next = work_by(within).unwrap_or(u64::MAX);
+        let rounds = TERMS / (self.entries.len() + self.leaving.len()).max(1);
+        let found = if next <= within { Some(next) } else { least(work_by, rounds).ok() };
+        let Some(mut bound) = found.filter(|bound| *bound <= within) else { return next };
+        for _ in 0..SHORTER {
+            bound = work_by(bound).unwrap_or(bound);
+        }
+        known.insert(resource, bound);
+        bound
+    }
+
+    /// Returns the right side of the inequality for a window after the leave with this number.
+    fn work_by(&self, resource: Resource, number: u32, window: u64) -> Option<u64> {
+        if self.pending_of(resource) == 0 {
+            return Some(0);
+        }
+        match resource {
+            Resource::Cpu { cpu, pending } => self.work_on(cpu, pending, number, window),
+            Resource::Sender => self.work_of_sender(number, window),
+        }
+    }
+
+    fn work_on(&self, cpu: usize, pending: u64, number: u32, window: u64) -> Option<u64> {
+        let on = &self.cpus[cpu];
+        let at_once = on.pending().checked_add(pending)?;
+        let at_once = at_once.checked_add(self.host.wake_up.as_nanos())?;
+        let most = |tasks: &[TaskLoad]| {
+            tasks.iter().try_fold(0_u64, |sum, task| sum.checked_add(task.most_in(window)?))
+        };
+        let mut stays = on.most_in(window)?;
+        for gone in self.left_by(number) {
+            let gone = match gone {
+                Counted::Tasks { cpu: other, tasks, .. } if *other == cpu => most(tasks)?,
+                Counted::Excess { id } => match self.entries.get(id).map(|one| &one.executed) {
+                    Some(Executed::Executor { cpu: other, tasks, own: Some(own) })
+                        if *other == cpu =>
+                    {
+                        most(tasks)?.saturating_sub(most(own)?)
+                    }
+                    _ => 0,
+                },
+                _ => 0,
+            };
+            stays = stays.saturating_sub(gone);
+        }
+        let gone = self.reservations_left_by(number).map(|gone| self.load_of(gone));
+        let above = without(on.above(), gone, ReservedLoad::is_alike);
+        at_once.checked_add(stays)?.checked_add(interference_of(&above, window)?)
+    }
+
+    fn work_of_sender(&self, number: u32, window: u64) -> Option<u64> {
+        let carried = self.carried.as_ref()?;
+        let carrier = carried.carrier();
+        let egress = carrier.egress;
+        let mut work = carried.pending().checked_add(egress.looks_within().as_nanos())?;
+        work = work.checked_add(egress.once().as_nanos())?;
+        let mut count = |channel| {
+            work = work.checked_add(egress.task(channel).most_in(window)?)?;
+            Some(())
+        };
+        let mut shrunk: Vec<Id> = self
+            .left_by(number)
+            .filter_map(|what| match what {
+                Counted::Excess { id } => Some(*id),
+                _ => None,
+            })
+            .collect();
+        shrunk.sort_unstable();
+        for (id, entry) in &self.entries {
+            if let Executed::Sending { channel, own, .. } = &entry.executed {
+                let own = own.as_ref().filter(|_| shrunk.binary_search(id).is_ok());
+                count(own.unwrap_or(channel))?;
+            }
+        }
+        for other in self.leaving.iter().filter(|other| other.number > number) {
+            if let Some(Executed::Sending { channel, .. }) = other.channel() {
+                count(channel)?;
+            }
+        }
+        let mut above = self.above_carrier();
+        above.reservations =
+            without(&above.reservations, self.reservations_left_by(number), Reservation::eq);
+        work.checked_add(interference_of(&above.loads(carrier.change), window)?)
+    }
+
+    /// Returns what had left or shrunk when the leave with this number did, itself included.
+    fn left_by(&self, number: u32) -> impl Iterator<Item = &Counted<Id>> {
+        self.leaving.iter().take_while(move |one| one.number <= number).map(|one| &one.what)
+    }
+
+    fn reservations_left_by(&self, number: u32) -> impl Iterator<Item = Reservation> + '_ {
+        self.left_by(number).filter_map(|what| match what {
+            Counted::Reservation(reservation) => Some(*reservation),
+            _ => None,
+        })
+    }
+}
+
+/// Returns the least `w` with `work_by(w) ≤ w`, or a lower bound on it if `rounds` do not find it.
+fn least(work_by: impl Fn(u64) -> Option<u64>, rounds: usize) -> Busy {
+    let (mut least, overflow) = (0, u64::MAX);
+    for _ in 0..=rounds {
+        let next = work_by(least).ok_or(overflow)?;
+        if next <= least {
+            return Ok(least);
+        }
+        least = next;
+    }
+    Err(least)
+}
+
+/// Returns some `w` with `work_by(w) ≤ w`: the least one if the search finds it soon, or else at
+/// most about twice as much. Fails if there is none in 64 bits.
+fn end(work_by: impl Fn(u64) -> Option<u64>) -> Busy {
+    let mut bound = match least(&work_by, ROUNDS) {
+        Err(least) => least,
+        found => return found,
+    };
+    // Doubling ends, because 64 bits overflow.
+    while work_by(bound).ok_or(u64::MAX)? > bound {
+        bound = bound.checked_mul(2).ok_or(u64::MAX)?;
+    }
+    Ok(bound)
+}
+
+/// Returns `all` without one like each of `gone`.
+fn without<T: Copy>(
+    all: &[T],
+    gone: impl Iterator<Item = T>,
+    is_alike: impl Fn(&T, &T) -> bool,
+) -> Vec<T> {
+    let mut rest = all.to_vec();
+    for gone in gone {
+        if let Some(at) = rest.iter().position(|one| is_alike(one, &gone)) {
+            rest.swap_remove(at);
+        }
+    }
+    rest
+}
