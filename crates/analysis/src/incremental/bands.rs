@@ -152,7 +152,7 @@ fn suits(task: &TaskLoad) -> bool {
 }
 
 /// Returns the floor of the band that has this period: its leading bits.
-fn floor(period: u64) -> u64 {
+pub(super) fn floor(period: u64) -> u64 {
     let below = (period.ilog2()).saturating_sub(IN_AN_OCTAVE.ilog2());
     period >> below << below
 }

@@ -73,17 +73,22 @@ impl EarliestDeadline {
         if task.work > task.period {
             return Err(Denial::Overload { task: None });
         }
+        self.insert(id, task);
+        let verdict = self.verdict(steps);
+        if verdict.is_err() {
+            self.remove(id);
+        }
+        verdict
+    }
+
+    /// Inserts `task`, with which all tasks are known to be in time or are examined next.
+    pub(super) fn insert(&mut self, id: TaskId, task: TaskLoad) {
         let line = Line::of_task(&task);
         self.total.add(line);
         self.blocks.insert(id, &task, line);
         self.positions.insert(id, self.ids.len());
         self.ids.push(id);
         self.load.tasks.push(task);
-        let verdict = self.verdict(steps);
-        if verdict.is_err() {
-            self.remove(id);
-        }
-        verdict
     }
 
     /// Takes a task out. Returns false if it is not there.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use punctual_model::{Duration, Service};
 
 use super::certificate::Certificate;
+use super::sweep::Sweep;
 use super::window::{Found, Level, Verdict};
 use super::{Denial, TaskId};
 use crate::fixed_priority::{ResponseTime, last_segment, response_time_of};
@@ -40,6 +41,12 @@ impl Mark {
     fn renew(&mut self, found: Found) {
         self.certificate = found.certificate;
         self.window = found.window;
+    }
+
+    /// Takes note that the reservations above it shrank from `before` to `after`.
+    fn relieve(&mut self, before: &[ReservedLoad], after: &[ReservedLoad]) {
+        self.certificate.give_reserved(before, after);
+        self.window = 0;
     }
 }
 
@@ -88,36 +95,65 @@ impl FixedPriority {
         task: TaskLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
-        let below = self.load.tasks.get(at).zip(self.marks.get(at));
-        let blocking =
-            below.map_or(self.load.wake_up, |(task, mark)| mark.blocking.max(task.quantum));
-        let share = Ratio::below(task.work, task.period);
-        let certificate = Certificate::Missing;
+        let mark = self.mark(at, id, &task);
         self.load.tasks.insert(at, task);
-        self.marks.insert(at, Mark { id, certificate, blocking, window: 0, share });
-        match self.examine_all_with(at, steps) {
-            Ok(renewed) => {
-                self.settle(at, renewed);
-                Ok(())
+        self.marks.insert(at, mark);
+        let mut renewed = Vec::new();
+        let answer = self.examine_all_with(at, &mut renewed, steps);
+        match answer {
+            Ok(()) => self.settle(at, renewed),
+            Err(_) => self.settle_without(at, renewed),
+        }
+        answer
+    }
+
+    /// Inserts `task` at position `at`, with which all tasks are known to be in time. Certificates
+    /// that do not show it are given up.
+    pub(super) fn insert(&mut self, at: usize, id: TaskId, task: TaskLoad) {
+        let mark = self.mark(at, id, &task);
+        self.load.tasks.insert(at, task);
+        self.marks.insert(at, mark);
+        for mark in &mut self.marks[at + 1..] {
+            if mark.certificate.bears(&task) {
+                mark.certificate.take(&task);
+            } else {
+                mark.certificate = Certificate::Missing;
             }
-            Err(denial) => {
-                self.load.tasks.remove(at);
-                self.marks.remove(at);
-                Err(denial)
+        }
+        // The blocking never falls from one task to the next more urgent one.
+        for mark in self.marks[..at].iter_mut().rev() {
+            if mark.blocking >= task.quantum {
+                break;
+            }
+            let old = core::mem::replace(&mut mark.blocking, task.quantum);
+            if mark.certificate.bears_blocking(old, mark.blocking) {
+                mark.certificate.change_blocking(old, mark.blocking);
+            } else {
+                mark.certificate = Certificate::Missing;
             }
         }
     }
 
-    /// Examines the tasks that the one at `added` may make late. Changes nothing, and returns the
-    /// findings by position.
+    /// Returns the mark of a task that is to be inserted at position `at`.
+    fn mark(&self, at: usize, id: TaskId, task: &TaskLoad) -> Mark {
+        let below = self.load.tasks.get(at).zip(self.marks.get(at));
+        let blocking =
+            below.map_or(self.load.wake_up, |(task, mark)| mark.blocking.max(task.quantum));
+        let share = Ratio::below(task.work, task.period);
+        Mark { id, certificate: Certificate::Missing, blocking, window: 0, share }
+    }
+
+    /// Examines the tasks that the one at `added` may make late. Changes nothing, and adds the
+    /// findings to `renewed` by position.
     fn examine_all_with(
         &self,
         added: usize,
+        renewed: &mut Vec<(usize, Found)>,
         steps: &mut Steps,
-    ) -> Result<Vec<(usize, Found)>, Denial> {
+    ) -> Result<(), Denial> {
         let task = &self.load.tasks[added];
         steps.take(self.marks.len())?;
-        let mut renewed = Vec::new();
+        let mut sweep = Sweep::default();
         for (at, mark) in self.marks.iter().enumerate() {
             let (proven, blocking) = if at < added {
                 let blocking = mark.blocking.max(task.quantum);
@@ -130,12 +166,12 @@ impl FixedPriority {
             if proven {
                 continue;
             }
-            match self.examine(at, blocking, steps) {
+            match self.examine(at, blocking, &mut sweep, steps) {
                 Verdict::InTime(found) => renewed.push((at, found)),
                 verdict => return Err(self.denial(at, Some(added), verdict, steps)),
             }
         }
-        Ok(renewed)
+        Ok(())
     }
 
     /// Puts `reservation` above all tasks if they all remain in time.
@@ -148,46 +184,49 @@ impl FixedPriority {
         self.load.reserve(reservation);
         self.reserved = self.load.reserved().below();
         let mut growths = Vec::with_capacity(self.marks.len());
-        match self.examine_all_under(&before, &mut growths, steps) {
-            Ok(renewed) => {
-                let (mut renewed, mut growths) =
-                    (renewed.into_iter().peekable(), growths.into_iter());
-                for (at, mark) in self.marks.iter_mut().enumerate() {
-                    match renewed.next_if(|(position, _)| *position == at) {
-                        Some((_, found)) => mark.renew(found),
-                        None => mark.certificate.take_growths(&mut growths),
-                    }
+        let mut renewed = Vec::new();
+        let answer = self.examine_all_under(&before, &mut growths, &mut renewed, steps);
+        if answer.is_ok() {
+            let (mut renewed, mut growths) = (renewed.into_iter().peekable(), growths.into_iter());
+            for (at, mark) in self.marks.iter_mut().enumerate() {
+                match renewed.next_if(|(position, _)| *position == at) {
+                    Some((_, found)) => mark.renew(found),
+                    None => mark.certificate.take_growths(&mut growths),
                 }
-                Ok(())
             }
-            Err(denial) => {
-                (self.load.reservations, self.reserved) = (before, share);
-                Err(denial)
+        } else {
+            // What holds beneath the reservation holds without it.
+            for (at, found) in renewed {
+                self.marks[at].renew(found);
+                self.marks[at].relieve(&self.load.reservations, &before);
             }
+            (self.load.reservations, self.reserved) = (before, share);
         }
+        answer
     }
 
     /// Examines the tasks like [`Self::examine_all_with`], under the current reservations instead
-    /// of those `before`. Puts the losses of the instants of the remaining certificates into
+    /// of those `before`. Adds the losses of the instants of the remaining certificates to
     /// `growths`.
     fn examine_all_under(
         &self,
         before: &[ReservedLoad],
         growths: &mut Vec<u64>,
+        renewed: &mut Vec<(usize, Found)>,
         steps: &mut Steps,
-    ) -> Result<Vec<(usize, Found)>, Denial> {
+    ) -> Result<(), Denial> {
         steps.take(self.marks.len())?;
-        let mut renewed = Vec::new();
+        let mut sweep = Sweep::default();
         for (at, mark) in self.marks.iter().enumerate() {
             if mark.certificate.bears_reserved(before, &self.load.reservations, growths) {
                 continue;
             }
-            match self.examine(at, mark.blocking, steps) {
+            match self.examine(at, mark.blocking, &mut sweep, steps) {
                 Verdict::InTime(found) => renewed.push((at, found)),
                 verdict => return Err(self.denial(at, None, verdict, steps)),
             }
         }
-        Ok(renewed)
+        Ok(())
     }
 
     /// Takes a reservation out. Returns false if it is not there.
@@ -197,10 +236,7 @@ impl FixedPriority {
             return false;
         }
         self.reserved = self.load.reserved().below();
-        for mark in &mut self.marks {
-            mark.certificate.give_reserved(&before, &self.load.reservations);
-            mark.window = 0;
-        }
+        self.marks.iter_mut().for_each(|mark| mark.relieve(&before, &self.load.reservations));
         true
     }
 
@@ -220,7 +256,10 @@ impl FixedPriority {
         }
     }
 
-    fn examine(&self, at: usize, blocking: u64, steps: &mut Steps) -> Verdict {
+    fn examine(&self, at: usize, blocking: u64, sweep: &mut Sweep, steps: &mut Steps) -> Verdict {
+        if let Some(certificate) = sweep.certificate(&self.load, at, blocking, steps) {
+            return Verdict::InTime(Found { certificate, window: self.marks[at].window });
+        }
         let shares = self.marks[..at].iter().map(|mark| mark.share);
         let above = shares.fold(self.reserved, Ratio::plus);
         Level::new(&self.load, at, blocking, above).examine(self.marks[at].window, steps)
@@ -266,6 +305,24 @@ impl FixedPriority {
                 mark.certificate.change_blocking(old, mark.blocking);
             }
         }
+    }
+
+    /// Takes the task at `added` out again, whose admission is denied, and keeps the `renewed`
+    /// certificates: what holds with the task holds without it.
+    fn settle_without(&mut self, added: usize, renewed: Vec<(usize, Found)>) {
+        let task = self.load.tasks.remove(added);
+        for (at, found) in renewed {
+            let mark = &mut self.marks[at];
+            mark.renew(found);
+            mark.window = 0;
+            if at > added {
+                mark.certificate.give(&task);
+            } else {
+                let counted = mark.blocking.max(task.quantum);
+                mark.certificate.change_blocking(counted, mark.blocking);
+            }
+        }
+        self.marks.remove(added);
     }
 
     /// Takes a task out. Returns false if it is not there.

@@ -48,9 +48,7 @@ impl FullTest {
         task: TaskLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
-        let at = at.unwrap_or(self.ids.len());
-        self.load.tasks.insert(at, task);
-        self.ids.insert(at, id);
+        let at = self.insert(at, id, task);
         let in_time = policies::of(self.policy).fits(&self.load, steps);
         let denial = if in_time { None } else { Some(self.why(Some(id), steps)) };
         denial.map_or(Ok(()), |denial| {
@@ -58,6 +56,14 @@ impl FullTest {
             self.ids.remove(at);
             Err(denial)
         })
+    }
+
+    /// Inserts `task` at a position, or at the end, and returns where.
+    pub(super) fn insert(&mut self, at: Option<usize>, id: TaskId, task: TaskLoad) -> usize {
+        let at = at.unwrap_or(self.ids.len());
+        self.load.tasks.insert(at, task);
+        self.ids.insert(at, id);
+        at
     }
 
     pub(super) fn reserve(

@@ -19,10 +19,12 @@
 //!   still holds.
 //! - If it is not, the exact test of `fixed_priority` is run for that task alone, from its old
 //!   window (another task can only lengthen it), and a new certificate is searched for. Only that
-//!   test refuses; a failed certificate alone never does.
+//!   test refuses; a failed certificate alone never does. Where many certificates fail at once,
+//!   neighbours are first tried at an instant that they share (`sweep`).
 //! - Another reservation r adds `I_r(t)` to every `f_i(t)`, and is subtracted from every spare in
 //!   the same way.
-//! - A removed task or reservation gives back exactly what it took.
+//! - A removed task or reservation gives back exactly what it took. So does one that is denied:
+//!   the certificates found until then stay.
 //!
 //! If several jobs share a busy window, the certificate has an instant for each (up to a limit):
 //! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with
@@ -69,6 +71,7 @@ mod earliest_deadline;
 mod fixed_priority;
 mod full_test;
 mod line;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -187,20 +190,40 @@ impl Admission {
         let position = |below| self.ids().position(|id| id == below).ok_or(Denial::NoSuchTask);
         let above = below.map(position).transpose()?;
         let id = TaskId(self.next);
+        let at = self.place_of(above, &task);
         match &mut self.tasks {
-            Tasks::FixedPriority(tasks) => {
-                let at = match (policies::of(self.policy).order(), above) {
-                    (Order::File, Some(at)) => at,
-                    (Order::File, None) => tasks.load().tasks.len(),
-                    _ => tasks.load().tasks.partition_point(|other| other.period <= task.period),
-                };
-                tasks.admit(at, id, task, steps)?;
-            }
+            Tasks::FixedPriority(tasks) => tasks.admit(at, id, task, steps)?,
             Tasks::EarliestDeadline(tasks) => tasks.admit(id, task, steps)?,
             Tasks::FullTest(tasks) => tasks.admit(above, id, task, steps)?,
         }
         self.next += 1;
         Ok(id)
+    }
+
+    /// Inserts a task like [`Self::admit_load`] without a look at it: all tasks are known to be in
+    /// time with it.
+    pub(crate) fn insert_load(&mut self, task: TaskLoad, below: Option<TaskId>) -> TaskId {
+        let above = below.and_then(|below| self.ids().position(|id| id == below));
+        let id = TaskId(self.next);
+        let at = self.place_of(above, &task);
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.insert(at, id, task),
+            Tasks::EarliestDeadline(tasks) => tasks.insert(id, task),
+            Tasks::FullTest(tasks) => _ = tasks.insert(above, id, task),
+        }
+        self.next += 1;
+        id
+    }
+
+    /// Returns the position of a new task under fixed priorities, if it is to be directly above the
+    /// one at `above`.
+    fn place_of(&self, above: Option<usize>, task: &TaskLoad) -> usize {
+        let tasks = &self.load().tasks;
+        match (policies::of(self.policy).order(), above) {
+            (Order::File, Some(at)) => at,
+            (Order::File, None) => tasks.len(),
+            _ => tasks.partition_point(|other| other.period <= task.period),
+        }
     }
 
     /// Takes a task out. Returns false if it is not there. The others remain in time.

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Admission, Tasks};
 use crate::edf::demand::{DemandVerdict, processor_demand};
-use crate::load::CpuLoad;
+use crate::load::{CpuLoad, TaskLoad};
 use crate::steps::Steps;
 
 fn draw(rng: &mut ChaCha8Rng) -> Task {
@@ -178,4 +178,31 @@ fn a_quantum_at_the_edge_of_a_block_blocks_the_one_before() {
     assert_eq!(cpu.admit(&task(40, 1, 0), steps), Err(super::Denial::Demand { window, by }));
     assert!(cpu.remove(blocker));
     cpu.admit(&task(40, 1, 0), steps).expect("nobody blocks it");
+}
+
+/// The cost of a reservation above many tasks of which none has a certificate that bears it, and of
+/// one that is denied again.
+#[test]
+fn neighbours_share_an_instant_and_a_denial_keeps_what_was_found() {
+    const TASKS: u64 = 1_000;
+    let rng = &mut ChaCha8Rng::seed_from_u64(1);
+    let mut cpu = Admission::new(Policy::Rm, [], Service::ZERO);
+    for _ in 0..TASKS {
+        let period = rng.random_range(20_000_000..120_000_000);
+        let wcet = Service::from_nanos(period * 2 / 5 / TASKS);
+        let task = Task::new(TaskSpec::periodic("t", Duration::from_nanos(period), wcet));
+        // In the order of the periods, as tasks are handed over that bands have proven.
+        cpu.insert_load(TaskLoad::new(&task.expect("valid"), Service::ZERO), None);
+    }
+    let cost = |cpu: &mut Admission, text: &str| {
+        let mut steps = Steps::default();
+        let is_admitted = cpu.reserve(text.parse().expect("valid"), &mut steps).is_ok();
+        (is_admitted, (Steps::ADMISSION - steps.left()) / TASKS)
+    };
+    let (admitted, first) = cost(&mut cpu, "1ms/10ms");
+    assert!(admitted && first < 50, "{first} steps a task, not half of {TASKS}");
+    let (admitted, denied) = cost(&mut cpu, "4ms/10ms");
+    let (_, again) = cost(&mut cpu, "4ms/10ms");
+    assert!(!admitted && 2 * again < denied, "{denied} steps a task, then {again}");
+    check(&cpu);
 }

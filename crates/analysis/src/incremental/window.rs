@@ -18,6 +18,10 @@ const MOST_POINTS: usize = 9;
 /// instant.
 const CANDIDATES: usize = 3;
 
+/// A spare of one part in so many of the instant is enough for many more tasks, so no better
+/// instant is searched for.
+pub(super) const AMPLE: u64 = 16;
+
 pub(super) enum Verdict {
     InTime(Found),
     /// Some job takes at least this long, which is too long.
@@ -89,8 +93,6 @@ impl<'a> Level<'a> {
         let mut range = Range { own, from: known, to, start: false };
         // Nearly always all work that may come until then fits, so one check replaces a search.
         if let Some(point) = self.point(&range, to, steps) {
-            // Enough for many more tasks, so no better instant is searched for.
-            const AMPLE: u64 = 16;
             if point.spare >= to / AMPLE {
                 return Ok(Some(found(Certificate::One(point), known)));
             }

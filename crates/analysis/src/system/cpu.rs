@@ -220,7 +220,7 @@ impl<Id: Copy + Ord> Cpu<Id> {
         load: ReservedLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
-        self.prove_awaiting(steps)?;
+        self.insert_awaiting();
         if self.proven.is_empty() {
             // No task can be late.
             self.exact.put_back_above(load);
@@ -276,14 +276,13 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.awaiting.extend(keys(self.order, id, tasks).zip(tasks.iter().copied()));
     }
 
-    /// Admits the tasks that await their proof, the most urgent first, so that only the new task
-    /// has to be examined each time.
-    fn prove_awaiting(&mut self, steps: &mut Steps) -> Result<(), Denial> {
-        while let Some((&key, &task)) = self.awaiting.first_key_value() {
-            self.prove(key, task, steps)?;
-            self.awaiting.remove(&key);
+    /// Hands the tasks that await their exact proof over to it, the most urgent first. They are in
+    /// time, so each is examined only once something changes for the worse.
+    fn insert_awaiting(&mut self) {
+        while let Some((key, task)) = self.awaiting.pop_first() {
+            let proven = self.exact.insert_load(task, self.below(key));
+            self.proven.insert(key, proven);
         }
-        Ok(())
     }
 
     fn prove_exactly(
@@ -292,23 +291,20 @@ impl<Id: Copy + Ord> Cpu<Id> {
         tasks: &[TaskLoad],
         steps: &mut Steps,
     ) -> Result<(), (usize, Denial)> {
-        // Before the newcomers: these tasks are in time, so only the bound on the analysis can deny
-        // them.
-        self.prove_awaiting(steps).map_err(|_| (0, Denial::Undecided))?;
+        self.insert_awaiting();
         for (at, (key, &task)) in keys(self.order, id, tasks).zip(tasks).enumerate() {
-            self.prove(key, task, steps).map_err(|denial| (at, denial))?;
+            let proven = self.exact.admit_load(task, self.below(key), steps);
+            self.proven.insert(key, proven.map_err(|denial| (at, denial))?);
         }
         Ok(())
     }
 
-    fn prove(&mut self, key: Key<Id>, task: TaskLoad, steps: &mut Steps) -> Result<(), Denial> {
-        let below = match self.order {
+    /// Returns the task directly below the place of a new one, if the order is set here.
+    fn below(&self, key: Key<Id>) -> Option<TaskId> {
+        match self.order {
             TaskOrder::Upcalls(UpcallOrder::LevelOrder) => None,
             _ => self.proven.range(key..).next().map(|(_, below)| *below),
-        };
-        let proven = self.exact.admit_load(task, below, steps)?;
-        self.proven.insert(key, proven);
-        Ok(())
+        }
     }
 }
 

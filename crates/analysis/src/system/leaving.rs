@@ -229,7 +229,8 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the time by which all capacity is certainly free, if nothing more is admitted;
     /// `None` if it is free already.
     pub fn free_by(&self) -> Option<Instant> {
-        self.leaving.iter().map(|leaving| self.free_at(leaving)).max()
+        let mut known = Known::new();
+        self.leaving.iter().map(|leaving| self.free_at(leaving, &mut known)).max()
     }
 
     /// Returns the bandwidth of reservations that have left and still count, in parts per million.

@@ -2,7 +2,7 @@
 //!
 //! With `f(w)` the right side of the inequality of the module above, every w with `f(w) ≤ w` is a
 //! bound, and so is `f(w)` then, because f never falls. So one look at all tasks answers whether a
-//! bound has passed: whether `f(t) ≤ t`, t after the leave. If not, there is none before `f(t)`.
+//! bound has passed: whether `f(t) ≤ t`, t after the leave. If not, none lies between t and `f(t)`.
 //!
 //! A bound for a leave serves each later one: fewer of the entries that have left stay there, so
 //! its f is no larger.
@@ -76,13 +76,13 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     /// Returns a time by which the capacity of a leave is certainly free.
-    pub(super) fn free_at(&self, leaving: &Leaving<Id>) -> Instant {
+    pub(super) fn free_at(&self, leaving: &Leaving<Id>, known: &mut Known) -> Instant {
         let is_near = |rough: &u64| rough / ROUGH <= self.pending_after(leaving);
         let busy = self
             .roughly_after(leaving)
             .ok()
             .filter(is_near)
-            .or_else(|| self.searched(leaving).ok());
+            .or_else(|| self.searched(leaving, known).ok());
         busy.map_or(Instant::MAX, |busy| leaving.since().saturating_add(Duration::from_nanos(busy)))
     }
 
@@ -99,10 +99,16 @@ impl<Id: Copy + Ord> System<Id> {
         self.busy(leaving, &mut |resource, _| self.roughly(resource))
     }
 
-    /// Returns the busy period after a leave, by a search that looks at each task and channel.
-    pub(super) fn searched(&self, leaving: &Leaving<Id>) -> Busy {
-        self.busy(leaving, &mut |resource, _| {
-            end(|window| self.work_by(resource, leaving.number, window))
+    /// Returns the busy period after a leave, by a search that looks at each task and channel, or
+    /// one that was found for an older leave.
+    pub(super) fn searched(&self, leaving: &Leaving<Id>, known: &mut Known) -> Busy {
+        self.busy(leaving, &mut |resource, _| match known.get(&resource) {
+            Some(known) => Ok(*known),
+            None => {
+                let found = end(|window| self.work_by(resource, leaving.number, window))?;
+                known.insert(resource, found);
+                Ok(found)
+            }
         })
     }
 

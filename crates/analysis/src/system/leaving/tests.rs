@@ -93,7 +93,7 @@ fn cheap_bounds_enclose_the_search() {
                 let next = system.look(leaving, &mut known);
                 let those = || format!("seed {seed}, {id}: {leaving:?}");
                 let rough = system.roughly_after(leaving);
-                let Ok(searched) = system.searched(leaving) else {
+                let Ok(searched) = system.searched(leaving, &mut Known::new()) else {
                     assert!(rough.is_err() && next > now, "{}", those());
                     continue;
                 };
@@ -105,7 +105,7 @@ fn cheap_bounds_enclose_the_search() {
                 let pending = system.pending_after(leaving);
                 let most = pending.saturating_mul(ROUGH).saturating_add(ROUGH).max(searched);
                 let most = leaving.since().saturating_add(Duration::from_nanos(most));
-                let free_at = system.free_at(leaving);
+                let free_at = system.free_at(leaving, &mut Known::new());
                 assert!(least <= free_at && free_at <= most, "{}", those());
                 compared += 1;
                 cheap += u32::from(free_at > least);
@@ -137,7 +137,7 @@ fn one_look_finds_free_what_the_cheap_bound_still_counts() {
     let leaving = &system.leaving[0];
     let after = |busy| left + Duration::from_nanos(busy);
     let cheap = after(system.roughly_after(leaving).expect("it has an end"));
-    let searched = after(system.searched(leaving).expect("it has an end"));
+    let searched = after(system.searched(leaving, &mut Known::new()).expect("it has an end"));
     assert!(searched < cheap, "{searched:?} {cheap:?}");
     let wanted = [task(20, 10)];
     let before = searched - Duration::from_nanos(1);
