@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
 
-use crate::host::cpus_online;
+use crate::host::{Throttling, cpus_online, throttling};
 use crate::sched::{self, Class, LEAST_BUDGET, SchedError};
 use crate::{clock, procfs, thread};
 
@@ -30,7 +30,8 @@ const PROBE_PERIOD: Duration = Duration::from_nanos(WHOLE_CPU);
 /// CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
-    /// The bandwidth left for new reservations on all CPUs together, measured by trying.
+    /// The bandwidth left for new reservations on all CPUs together, measured by trying, and at most
+    /// the kernel's limit: the account of Linux 6.12 loses its fair servers, and then it grants more.
     pub left_ppm: u64,
     /// The largest single reservation that fits, measured by trying.
     pub largest_ppm: u64,
@@ -48,7 +49,21 @@ pub fn left() -> Result<Bandwidth, SchedError> {
     let found = take_all(cpus_online())?;
     let ppm = |units: u64| units * 1_000_000 / WHOLE_CPU;
     let largest = found.iter().copied().max().unwrap_or(0);
-    Ok(Bandwidth { left_ppm: ppm(found.iter().sum()), largest_ppm: ppm(largest), account_ppm })
+    let limit_ppm = limit_ppm(throttling(), found.len());
+    let left_ppm = ppm(found.iter().sum()).min(limit_ppm);
+    Ok(Bandwidth { left_ppm, largest_ppm: ppm(largest).min(limit_ppm), account_ppm })
+}
+
+/// Returns the kernel's limit on all reservations together on so many CPUs.
+fn limit_ppm(throttling: Option<Throttling>, cpus: usize) -> u64 {
+    let of_one = match throttling {
+        Some(Throttling::Capped { budget, period }) if !period.is_zero() => {
+            let ppm = u128::from(budget.as_nanos()) * 1_000_000 / u128::from(period.as_nanos());
+            u64::try_from(ppm).unwrap_or(u64::MAX)
+        }
+        _ => 1_000_000,
+    };
+    of_one.saturating_mul(cpus as u64)
 }
 
 /// Returns the largest budget that one more thread could reserve in every `period` now, found by
@@ -161,6 +176,14 @@ pub fn parse_account(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_is_that_of_all_cpus() {
+        let (budget, period) = (Service::from_millis(950), Duration::from_secs(1));
+        assert_eq!(limit_ppm(Some(Throttling::Capped { budget, period }), 2), 1_900_000);
+        assert_eq!(limit_ppm(Some(Throttling::Off), 2), 2_000_000);
+        assert_eq!(limit_ppm(None, 1), 1_000_000);
+    }
 
     #[test]
     fn the_kernels_account_is_in_units_of_2_to_the_20() {
