@@ -67,13 +67,13 @@ struct Line {
     station: Station,
     state: State,
     /// The samples that the line sent in this block and in the previous one, alternating.
-    said: [[i16; BLOCK]; 2],
+    sent: [[i16; BLOCK]; 2],
 }
 
 /// The exchange, its modems and the medium between them.
 pub struct Exchange<M> {
     lines: Vec<Line>,
-    /// The half of [`Line::said`] that this block is written to.
+    /// The half of [`Line::sent`] that this block is written to.
     turn: usize,
     medium: M,
 }
@@ -87,7 +87,7 @@ impl<M: Medium> Exchange<M> {
     /// Creates an exchange of `lines` lines, all on hook.
     pub fn with_lines(lines: usize, medium: M) -> Self {
         let line =
-            |_| Line { station: Station::new(), state: State::OnHook, said: [[0; BLOCK]; 2] };
+            |_| Line { station: Station::new(), state: State::OnHook, sent: [[0; BLOCK]; 2] };
         Self { lines: (0..lines).map(line).collect(), turn: 0, medium }
     }
 
@@ -135,14 +135,14 @@ impl<M: Medium> Exchange<M> {
     /// # Panics
     /// Panics if there is no such line.
     pub fn serve(&mut self, now: Instant, which: usize) {
-        let mut heard = [0; BLOCK];
+        let mut received = [0; BLOCK];
         if let State::Through { peer } = self.lines[which].state {
-            for (slot, &sample) in heard.iter_mut().zip(&self.lines[peer].said[1 - self.turn]) {
+            for (slot, &sample) in received.iter_mut().zip(&self.lines[peer].sent[1 - self.turn]) {
                 *slot = self.medium.pass(peer, sample);
             }
         }
         let line = &mut self.lines[which];
-        line.station.exchange(now, &heard, &mut line.said[self.turn]);
+        line.station.exchange(now, &received, &mut line.sent[self.turn]);
         while let Some(signal) = self.lines[which].station.next_signal() {
             self.signal(now, which, signal);
         }

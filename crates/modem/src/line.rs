@@ -42,8 +42,8 @@ impl Default for LineQuality {
 pub struct Line {
     far: Modem,
     /// The block that the far modem is receiving, and the one that it is sending meanwhile.
-    heard: [i16; FAR_BLOCK],
-    said: [i16; FAR_BLOCK],
+    received: [i16; FAR_BLOCK],
+    sent: [i16; FAR_BLOCK],
     /// Samples of both blocks that have passed.
     passed: usize,
     channel: Channel,
@@ -53,12 +53,12 @@ impl Line {
     /// Creates a line whose far end answers the call and sends `far_sends`. `seed` draws the noise.
     pub fn new(quality: LineQuality, far_sends: Source, seed: u64) -> Result<Self, NoModem> {
         let mut far = Modem::new(Role::Answering, far_sends, Receiver::counting())?;
-        let mut said = [0; FAR_BLOCK];
-        far.transmit_samples(&mut said);
+        let mut sent = [0; FAR_BLOCK];
+        far.transmit_samples(&mut sent);
         Ok(Self {
             far,
-            heard: [0; FAR_BLOCK],
-            said,
+            received: [0; FAR_BLOCK],
+            sent,
             passed: 0,
             channel: Channel::new(quality, seed),
         })
@@ -72,12 +72,12 @@ impl Line {
 
 impl Wire for Line {
     fn exchange(&mut self, played: i16) -> i16 {
-        let (to_far, to_card) = self.channel.pass(played, self.said[self.passed]);
-        self.heard[self.passed] = to_far;
+        let (to_far, to_card) = self.channel.pass(played, self.sent[self.passed]);
+        self.received[self.passed] = to_far;
         self.passed += 1;
         if self.passed == FAR_BLOCK {
-            self.far.receive_samples(&self.heard);
-            self.far.transmit_samples(&mut self.said);
+            self.far.receive_samples(&self.received);
+            self.far.transmit_samples(&mut self.sent);
             self.passed = 0;
         }
         to_card
@@ -154,8 +154,8 @@ mod tests {
         let mut line = Line::new(LineQuality { loss_db: 0.0, snr_db: 90.0 }, Source::Flags, 1)
             .expect("a modem");
         // The answering party is silent at first; after three seconds it surely sends.
-        let heard: Vec<i16> = (0..32_000).map(|_| line.exchange(0)).collect();
-        let level = rms(heard[28_000..].iter().copied());
+        let received: Vec<i16> = (0..32_000).map(|_| line.exchange(0)).collect();
+        let level = rms(received[28_000..].iter().copied());
         let dbm0 = 20.0 * (level / 32768.0).log10() + FULL_SCALE_DBM0;
         assert!((dbm0 - TRANSMIT_DBM0).abs() < 2.0, "{dbm0} dBm0");
     }

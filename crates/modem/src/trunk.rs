@@ -51,7 +51,7 @@ pub struct TrunkStats {
     /// Packets given out for sending.
     pub sent: u64,
     /// Packets that went to the jitter buffer.
-    pub heard: u64,
+    pub received: u64,
     /// Datagrams dropped: no RTP, no G.711, no stream yet, or not of this call.
     pub dropped: u64,
     /// Packets that came after they should have been played.
@@ -151,19 +151,19 @@ impl Trunk {
     pub fn step(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<SocketAddr> {
         self.look_at_the_clock(now);
         // Played also while it rings, so that the delay is right when the call is answered.
-        let mut heard = [0; BLOCK];
-        self.receiver.play(&mut heard);
+        let mut received = [0; BLOCK];
+        self.receiver.play(&mut received);
         if self.state != State::Through {
-            heard = [0; BLOCK];
+            received = [0; BLOCK];
         }
-        let mut said = [0; BLOCK];
-        self.station.exchange(now, &heard, &mut said);
+        let mut sent = [0; BLOCK];
+        self.station.exchange(now, &received, &mut sent);
         while let Some(signal) = self.station.next_signal() {
             self.signal(now, &signal);
         }
         let (to, sender) = self.peer.zip(self.sender.as_mut())?;
         let mut is_full = false;
-        for sample in said {
+        for sample in sent {
             is_full |= sender.sample(sample, packet);
         }
         self.past.sent += u64::from(is_full);
@@ -180,7 +180,7 @@ impl Trunk {
         let present = self.receiver.stats();
         TrunkStats {
             sent: self.past.sent,
-            heard: self.past.heard + present.accepted,
+            received: self.past.received + present.accepted,
             dropped: self.past.dropped + present.refused,
             late: self.past.late + present.played.late,
             slips: self.past.slips + present.played.slips,
@@ -190,7 +190,7 @@ impl Trunk {
     fn look_at_the_clock(&mut self, now: Instant) {
         match self.state {
             State::Ringing { rings, next } => {
-                let last = self.receiver.last_heard();
+                let last = self.receiver.last_received();
                 let given_up = last.is_none_or(|last| now.saturating_since(last) >= GIVEN_UP);
                 if given_up || rings == MOST_RINGS && now >= next {
                     self.clear();

@@ -47,30 +47,30 @@ unsafe impl Send for AnswerTone {}
 /// A detector of 2100 Hz, with or without V.8's modulation.
 pub(crate) struct AnswerToneDetector {
     detector: NonNull<raw::TonesRxState>,
-    /// True while the tone is heard. From `Box::into_raw`; the callback of `detector` writes it.
-    heard: NonNull<bool>,
+    /// True while the tone is received. From `Box::into_raw`; the callback of `detector` writes it.
+    received: NonNull<bool>,
 }
 
 impl AnswerToneDetector {
-    /// Creates a detector that has heard nothing.
+    /// Creates a detector that has received nothing.
     pub(crate) fn new() -> Result<Self, OutOfMemory> {
-        let heard = NonNull::from(Box::leak(Box::new(false)));
-        // SAFETY: a null state asks the library to allocate one. `heard` is live until `Drop`,
+        let received = NonNull::from(Box::leak(Box::new(false)));
+        // SAFETY: a null state asks the library to allocate one. `received` is live until `Drop`,
         // after the detector is freed, and the callback takes exactly a `bool`.
         let detector = unsafe {
             raw::modem_connect_tones_rx_init(
                 ptr::null_mut(),
                 raw::MODEM_CONNECT_TONES_ANS_PR,
                 report,
-                heard.as_ptr().cast::<c_void>(),
+                received.as_ptr().cast::<c_void>(),
             )
         };
         match NonNull::new(detector) {
-            Some(detector) => Ok(Self { detector, heard }),
+            Some(detector) => Ok(Self { detector, received }),
             None => {
-                // SAFETY: `heard` came from a `Box` above, and no detector exists that points to
+                // SAFETY: `received` came from a `Box` above, and no detector exists that points to
                 // it.
-                drop(unsafe { Box::from_raw(heard.as_ptr()) });
+                drop(unsafe { Box::from_raw(received.as_ptr()) });
                 Err(OutOfMemory)
             }
         }
@@ -80,10 +80,10 @@ impl AnswerToneDetector {
     pub(crate) fn rx(&mut self, samples: &[i16]) -> bool {
         let len = c_len(samples.len());
         // SAFETY: the detector is live and ours alone (`&mut self`); it reads `len` samples from a
-        // slice of that length and keeps no pointer to it. After the call nothing writes `heard`.
+        // slice of that length and keeps no pointer to it. After the call nothing writes `received`.
         unsafe {
             raw::modem_connect_tones_rx(self.detector.as_ptr(), samples.as_ptr(), len);
-            *self.heard.as_ref()
+            *self.received.as_ref()
         }
     }
 }
@@ -91,10 +91,10 @@ impl AnswerToneDetector {
 impl Drop for AnswerToneDetector {
     fn drop(&mut self) {
         // SAFETY: the detector came from its `init` and is freed once. Freeing calls no callback,
-        // and after it only this value has a pointer to `heard`, which came from a `Box`.
+        // and after it only this value has a pointer to `received`, which came from a `Box`.
         unsafe {
             raw::modem_connect_tones_rx_free(self.detector.as_ptr());
-            drop(Box::from_raw(self.heard.as_ptr()));
+            drop(Box::from_raw(self.received.as_ptr()));
         }
     }
 }

@@ -91,7 +91,7 @@ pub enum Refused {
     #[error("payload type {0} is neither 0 (µ-law) nor 8 (A-law): the far end must send G.711")]
     PayloadType(u8),
     /// The packet comes from another source than the current one.
-    #[error("a packet of source {found:08x} while {expected:08x} is heard")]
+    #[error("a packet of source {found:08x} while {expected:08x} is received")]
     Source {
         /// The source of the packet.
         found: u32,
@@ -194,7 +194,7 @@ impl Receiver {
 
     /// Returns the time at which the source's last packet came: a line without packets for long is
     /// dead.
-    pub fn last_heard(&self) -> Option<Instant> {
+    pub fn last_received(&self) -> Option<Instant> {
         self.source.map(|(_, last)| last)
     }
 

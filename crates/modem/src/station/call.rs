@@ -76,15 +76,15 @@ impl Call {
     pub(super) fn exchange(
         &mut self,
         now: Instant,
-        heard: &[i16],
-        said: &mut [i16],
+        received: &[i16],
+        sent: &mut [i16],
         to_send: &mut VecDeque<u8>,
     ) -> Progress {
         if self.over {
             return Progress::Over;
         }
-        self.pump.receive_samples(now, heard);
-        self.pump.transmit_samples(now, said);
+        self.pump.receive_samples(now, received);
+        self.pump.transmit_samples(now, sent);
         if self.pump.session().is_none() {
             if self.pump.has_failed() {
                 return self.end();

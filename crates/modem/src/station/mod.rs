@@ -144,17 +144,17 @@ impl Station {
     ///
     /// # Panics
     /// Panics if the two lengths differ.
-    pub fn exchange(&mut self, now: Instant, heard: &[i16], said: &mut [i16]) {
-        assert_eq!(heard.len(), said.len(), "as many samples are said as are heard");
+    pub fn exchange(&mut self, now: Instant, received: &[i16], sent: &mut [i16]) {
+        assert_eq!(received.len(), sent.len(), "as many samples are sent as received");
         self.at.handle_timeout(now);
         self.obey(now);
         if let Some((_, number)) = self.dialling.take_if(|(due, _)| *due <= now) {
             self.off_hook = true;
             self.signals.push_back(Signal::Dial(number));
         }
-        said.fill(0);
+        sent.fill(0);
         let Some(call) = &mut self.call else { return };
-        let progress = call.exchange(now, heard, said, &mut self.to_send);
+        let progress = call.exchange(now, received, sent, &mut self.to_send);
         self.link = call.link_stats().or(self.link);
         match progress {
             Progress::Pending => {}

@@ -31,20 +31,20 @@ fn samples_sent_are_played_after_the_delay() {
         // Numbers and timestamps wrap during the test.
         let mut sender = Sender::new(law, [7, 0xffff_fffa, 0_u32.wrapping_sub(1_000)]);
         let mut receiver = Receiver::new(320);
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let mut now = Instant::from_nanos(99);
         for packet in packets(&mut sender, 50) {
             let outcome = receiver.packet(now, &packet);
-            assert_eq!(outcome.is_err(), heard.is_empty(), "the first is not believed yet");
+            assert_eq!(outcome.is_err(), received.is_empty(), "the first is not believed yet");
             let mut samples = [0; SAMPLES_PER_PACKET];
             receiver.play(&mut samples);
-            heard.extend(samples);
+            received.extend(samples);
             now += TWENTY_MS;
         }
         // The second packet is the first to be accepted, and plays 320 samples after it came.
         let begins = 160 + 320;
-        assert!(heard[..begins].iter().all(|&sample| sample == 0));
-        assert_eq!(heard[begins..], ramp(160, heard.len() - begins, law));
+        assert!(received[..begins].iter().all(|&sample| sample == 0));
+        assert_eq!(received[begins..], ramp(160, received.len() - begins, law));
         let stats = receiver.stats();
         assert_eq!((stats.accepted, stats.refused, stats.lost, stats.jitter), (49, 1, 0, 0));
         assert_eq!(stats.played.concealed, 0);
@@ -116,7 +116,7 @@ fn strangers_and_nonsense_are_refused_and_the_stream_goes_on() {
     let more = packets(&mut stranger, 3);
     assert_eq!(receiver.packet(now, &more[0]), Err(Refused::NotBelieved(40_020)));
     assert_eq!(receiver.packet(now, &more[1]), Ok(()));
-    assert_eq!(receiver.last_heard(), Some(now));
+    assert_eq!(receiver.last_received(), Some(now));
 }
 
 #[test]

@@ -106,10 +106,10 @@ pub(crate) fn main(
     })?;
     let stats = trunk.stats();
     output::print(&format!(
-        "packets: {} sent, {} unsent, {} heard, {} dropped, {} late, {} slips\n",
+        "packets: {} sent, {} unsent, {} received, {} dropped, {} late, {} slips\n",
         stats.sent - line.unsent,
         line.unsent,
-        stats.heard,
+        stats.received,
         stats.dropped,
         stats.late,
         stats.slips

@@ -66,10 +66,10 @@ pub(crate) fn main(
     let mut station = Station::new();
     let outcome = every_block(lasting, services, |now| {
         terminal.serve(now, &mut station).map_err(Failure::cannot_here)?;
-        let heard = line.next_heard();
-        let mut said = [0; BLOCK];
-        station.exchange(now, &heard, &mut said);
-        line.says(&said)?;
+        let received = line.next_received();
+        let mut sent = [0; BLOCK];
+        station.exchange(now, &received, &mut sent);
+        line.says(&sent)?;
         while let Some(signal) = station.next_signal() {
             match signal {
                 Signal::Dial(_) => {
@@ -94,21 +94,21 @@ struct Line {
 }
 
 impl Line {
-    fn next_heard(&mut self) -> [i16; BLOCK] {
-        let mut heard = [0; BLOCK];
+    fn next_received(&mut self) -> [i16; BLOCK] {
+        let mut received = [0; BLOCK];
         if let Some(at) = &mut self.at {
             let rest = self.hears.get(*at..).unwrap_or_default();
-            for (slot, &sample) in heard.iter_mut().zip(rest) {
+            for (slot, &sample) in received.iter_mut().zip(rest) {
                 *slot = sample;
             }
             *at += BLOCK;
         }
-        heard
+        received
     }
 
-    fn says(&mut self, said: &[i16]) -> Result<(), Failure> {
+    fn says(&mut self, sent: &[i16]) -> Result<(), Failure> {
         match &mut self.says {
-            Some(says) if self.at.is_some() => says.write(said),
+            Some(says) if self.at.is_some() => says.write(sent),
             _ => Ok(()),
         }
     }
