@@ -71,7 +71,7 @@ use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Reservation};
 
-use self::busy::Known;
+use self::busy::{IN_VAIN, Known};
 use super::{Entry, Executed, System};
 use crate::load::TaskLoad;
 use crate::verdict::Refusal;
@@ -155,16 +155,26 @@ impl<Id: Copy + Ord> System<Id> {
     /// because nothing becomes free without it.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
-        let (before, mut known, mut at) = (self.leaving.len(), Known::new(), 0);
+        let (before, mut known) = (self.leaving.len(), Known::new());
+        let (mut at, mut in_vain) = (0, 0);
         while let Some(leaving) = self.leaving.get(at) {
-            let look = leaving.not_before <= self.now;
-            let next = if look { self.look(leaving, &mut known) } else { leaving.not_before };
-            if next <= self.now {
-                let leaving = self.leaving.remove(at);
-                self.free(leaving);
-            } else {
-                self.leaving[at].not_before = next;
-                at += 1;
+            let next = match leaving.not_before {
+                later if later > self.now => None,
+                _ if self.is_surely_free(leaving) => Some(self.now),
+                _ if in_vain == IN_VAIN => None,
+                _ => Some(self.look(leaving, &mut known)),
+            };
+            match next {
+                Some(next) if next <= self.now => {
+                    let leaving = self.leaving.remove(at);
+                    self.free(leaving);
+                }
+                next => {
+                    in_vain += usize::from(next.is_some());
+                    let leaving = &mut self.leaving[at];
+                    leaving.not_before = next.unwrap_or(leaving.not_before);
+                    at += 1;
+                }
             }
         }
         core::mem::take(&mut self.freed_since) || self.leaving.len() < before

@@ -175,8 +175,10 @@ fn refused_and_undone_exchanges_leave_no_trace() {
                 come.push((again, Wanted::draw(rng)));
             }
             let since = Some(now).filter(|_| rng.random_ratio(3, 4));
-            // Both know what time it is.
-            let _ = (asked.settle(now), other.settle(now));
+            // Both know what time it is, and have looked at all that left.
+            for _ in 0..100 {
+                let _ = (asked.settle(now), other.settle(now));
+            }
             let requests: Vec<_> = come.iter().map(|(id, one)| (*id, one.request(now))).collect();
             let before = figures(&asked);
             let steps = &mut Steps::default();

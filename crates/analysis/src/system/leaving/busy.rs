@@ -22,16 +22,20 @@ use crate::system::{CarrierLoad, Executed, System};
 /// unit tests there are so many that it always finds the least.
 const ROUNDS: usize = if cfg!(test) { 1_000_000 } else { 24 };
 
-/// The rounds in which a bound that was found is made shorter for later leaves.
-const SHORTER: u32 = 8;
-
 /// The tasks and channels at which a look may evaluate f once more each time, in a search for a
 /// bound below t. With many of them f is so smooth that `f(t) ≤ t` nearly always decides.
 const TERMS: usize = 1_024;
 
+/// The rounds in which a bound for the sender is made shorter.
+const SHORTER: u32 = 8;
+
 /// A leave is not looked at again before its age has grown by one part in so many, so it takes few
 /// looks, however slowly `f(t)` approaches t.
 const OLDER: u64 = 8;
+
+/// The looks in vain of one pass. More leaves that are due wait for the next pass: the oldest are
+/// looked at first, and are nearly always free first.
+pub(super) const IN_VAIN: usize = 4;
 
 /// A rough bound of at most this many times the pending work is good enough to be stated: the
 /// search for a better one looks at every task of the CPU.
@@ -49,30 +53,36 @@ pub(super) enum Resource {
 /// The bounds found so far in one pass over the leaves, from the oldest on.
 pub(super) type Known = BTreeMap<Resource, u64>;
 
-/// The longest time for which a resource is busy, in nanoseconds, or a time before which there is
-/// no bound.
+/// The longest time for which a resource is busy, in nanoseconds, or else a time before which it may
+/// be.
 type Busy = Result<u64, u64>;
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Returns the time at which the capacity of a leave is free, if that is now, or else a later
-    /// time before which it need not be looked at again.
+    /// Returns whether the capacity of a leave is certainly free now, without a look at each task and
+    /// channel.
+    pub(super) fn is_surely_free(&self, leaving: &Leaving<Id>) -> bool {
+        let passed = |busy| leaving.since().saturating_add(Duration::from_nanos(busy)) <= self.now;
+        self.roughly_after(leaving).is_ok_and(passed)
+    }
+
+    /// Returns the time at which the capacity of a leave is free, if that is now, or else the time of
+    /// the next look at it.
     pub(super) fn look(&self, leaving: &Leaving<Id>, known: &mut Known) -> Instant {
         let since = leaving.since();
         let age = self.now.saturating_since(since).as_nanos();
-        let is_over = |busy: Busy| busy.is_ok_and(|busy| busy <= age);
-        if is_over(self.roughly_after(leaving)) {
-            return self.now;
-        }
         let found = self.busy(leaving, &mut |resource, before| {
             let within = age.saturating_sub(before);
             let found = self.shortest_found(resource, leaving.number, within, known);
             if found <= within { Ok(found) } else { Err(before.saturating_add(found)) }
         });
-        if is_over(found) {
-            return self.now;
+        match found {
+            Ok(busy) if busy <= age => self.now,
+            Ok(next) | Err(next) => {
+                let next = next.max(age.saturating_add(age / OLDER));
+                let rough = self.roughly_after(leaving).unwrap_or(u64::MAX);
+                since.saturating_add(Duration::from_nanos(next.min(rough)))
+            }
         }
-        let (Ok(next) | Err(next)) = found;
-        since.saturating_add(Duration::from_nanos(next.max(age.saturating_add(age / OLDER))))
     }
 
     /// Returns a time by which the capacity of a leave is certainly free.
@@ -180,8 +190,8 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    /// Returns a bound of at most `within`, if one look finds it, or else a longer time, before
-    /// which there is none.
+    /// Returns a bound of at most `within`, if one look finds it, or else a longer time: no bound lies
+    /// between.
     fn shortest_found(
         &self,
         resource: Resource,
@@ -196,12 +206,31 @@ impl<Id: Copy + Ord> System<Id> {
         let next = work_by(within).unwrap_or(u64::MAX);
         let rounds = TERMS / (self.entries.len() + self.leaving.len()).max(1);
         let found = if next <= within { Some(next) } else { least(work_by, rounds).ok() };
-        let Some(mut bound) = found.filter(|bound| *bound <= within) else { return next };
-        for _ in 0..SHORTER {
-            bound = work_by(bound).unwrap_or(bound);
+        if let Some(mut bound) = found.filter(|bound| *bound <= within) {
+            if resource == Resource::Sender {
+                // The CPUs are waited for after it.
+                for _ in 0..SHORTER {
+                    bound = work_by(bound).unwrap_or(bound);
+                }
+            }
+            known.insert(resource, bound);
+            return bound;
         }
-        known.insert(resource, bound);
-        bound
+        next
+    }
+
+    /// Returns the load above the tasks of a CPU that stays after the leave with this number.
+    fn stays_above(&self, cpu: usize, number: u32) -> Vec<ReservedLoad> {
+        let gone = self.reservations_left_by(number).map(|gone| self.load_of(gone));
+        without(self.cpus[cpu].above(), gone, ReservedLoad::is_alike)
+    }
+
+    /// Returns the load above the sender that stays after the leave with this number.
+    fn stays_above_sender(&self, carried: &CarrierLoad, number: u32) -> Vec<ReservedLoad> {
+        let mut above = self.above_carrier();
+        let gone = self.reservations_left_by(number);
+        above.reservations = without(&above.reservations, gone, Reservation::eq);
+        above.loads(carried.carrier().change)
     }
 
     /// Returns the right side of the inequality for a window after the leave with this number.
@@ -238,9 +267,8 @@ impl<Id: Copy + Ord> System<Id> {
             };
             stays = stays.saturating_sub(gone);
         }
-        let gone = self.reservations_left_by(number).map(|gone| self.load_of(gone));
-        let above = without(on.above(), gone, ReservedLoad::is_alike);
-        at_once.checked_add(stays)?.checked_add(interference_of(&above, window)?)
+        let above = interference_of(&self.stays_above(cpu, number), window)?;
+        at_once.checked_add(stays)?.checked_add(above)
     }
 
     fn work_of_sender(&self, number: u32, window: u64) -> Option<u64> {
@@ -272,10 +300,7 @@ impl<Id: Copy + Ord> System<Id> {
                 count(channel)?;
             }
         }
-        let mut above = self.above_carrier();
-        above.reservations =
-            without(&above.reservations, self.reservations_left_by(number), Reservation::eq);
-        work.checked_add(interference_of(&above.loads(carrier.change), window)?)
+        work.checked_add(interference_of(&self.stays_above_sender(carried, number), window)?)
     }
 
     /// Returns what had left or shrunk when the leave with this number did, itself included.
