@@ -2,17 +2,14 @@
 
 mod text;
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual::calibrate::{self, Options};
+use punctual::calibrate::{self, Options, ProfileFile, ProfileFileError};
 use punctual_model::Duration;
-use punctual_model::host::{Calibration, Percentile};
+use punctual_model::host::Percentile;
 use punctual_model::units::{Bytes, MessageBytes};
-use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -103,7 +100,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
         ));
     }
     // Opened now, so that an unwritable path is found before a minute of measuring.
-    let file = if to_stdout { None } else { Some(ProfileFile::open(args.output.as_deref())?) };
+    let file = (!to_stdout).then(|| ProfileFile::open(args.output.as_deref()));
+    let file = file.transpose().map_err(not_opened)?;
     let options = Options {
         quick: args.quick,
         working_set: args.working_set,
@@ -112,7 +110,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         send_to: args.send_to,
     };
     let bar = progress(options.length());
-    let before = file.as_ref().and_then(ProfileFile::kept);
+    let before = file.as_ref().and_then(ProfileFile::earlier);
     let measured = calibrate::measure(&options, before, &|what, spent| {
         // Setting a message writes to the terminal, so an equal one is not set.
         if bar.message() != what {
@@ -122,23 +120,26 @@ pub(crate) fn main(args: &Args) -> Outcome {
     });
     bar.finish_and_clear();
     let calibration = measured?;
-    let path = file.map(|file| file.write(&calibration)).transpose()?;
-    match path {
-        None => output::print(&calibration.to_string())?,
-        Some(path) if args.json => output::json(&json(&calibration, &path))?,
-        Some(path) => output::print(&text::page(&calibration, &path))?,
+    let Some(file) = file else {
+        output::print(&calibration.to_string())?;
+        return Ok(Exit::Kept);
+    };
+    let written = file.write(calibration)?;
+    if args.json {
+        output::json(&written)?;
+    } else {
+        output::print(&text::page(&written))?;
     }
     Ok(Exit::Kept)
 }
 
-fn json(calibration: &Calibration, path: &Path) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Page<'a> {
-        path: String,
-        #[serde(flatten)]
-        calibration: &'a Calibration,
+/// Names the option that chooses another file, where there is none at the default place.
+fn not_opened(error: ProfileFileError) -> Failure {
+    match error {
+        ProfileFileError::NoHome => Failure::bad_input(format!("{error}: --output FILE")),
+        ProfileFileError::Folder { .. } => Failure::cannot_here(format!("{error}: --output FILE")),
+        ProfileFileError::File(error) => error.into(),
     }
-    Page { path: path.display().to_string(), calibration }
 }
 
 /// Returns a progress bar with the remaining time on a terminal; elsewhere a hidden one.
@@ -158,50 +159,4 @@ fn progress(length: Duration) -> ProgressBar {
 
 fn millis(time: Duration) -> u64 {
     time.as_nanos() / 1_000_000
-}
-
-/// A profile about to be written. An existing file at its path stays until the new one is complete.
-struct ProfileFile {
-    path: PathBuf,
-    file: NamedTempFile,
-}
-
-impl ProfileFile {
-    fn open(asked: Option<&Path>) -> Result<Self, Failure> {
-        let path = match asked {
-            Some(path) => path.to_owned(),
-            None => {
-                let path = punctual::host::default_place().ok_or_else(|| {
-                    Failure::bad_input(
-                        "there is no home folder for the profile; name a file: --output FILE",
-                    )
-                })?;
-                let folder = path.parent().unwrap_or(Path::new("/"));
-                std::fs::create_dir_all(folder).map_err(|error| {
-                    Failure::cannot_here(format!(
-                        "{}: cannot be made: {error}; name a file: --output FILE",
-                        folder.display()
-                    ))
-                })?;
-                path
-            }
-        };
-        Ok(Self { file: output::file_beside(&path)?, path })
-    }
-
-    /// Returns the existing profile, if it can be read.
-    fn kept(&self) -> Option<Calibration> {
-        punctual::host::read(&self.path).ok()
-    }
-
-    fn write(mut self, calibration: &Calibration) -> Result<PathBuf, Failure> {
-        let written = self.file.write_all(calibration.to_string().as_bytes());
-        written
-            .and_then(|()| self.file.as_file().sync_all())
-            .and_then(|()| self.file.persist(&self.path).map_err(|error| error.error))
-            .map_err(|error| {
-                Failure::cannot_here(format!("{}: cannot be written: {error}", self.path.display()))
-            })?;
-        Ok(self.path)
-    }
 }

@@ -1,26 +1,19 @@
 //! `punctual explore`: shows what else would fit, as tables and plots.
 
-mod folder;
-mod page;
-
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use punctual::explore::{self, Exploration, Options, Section};
+use punctual::explore::{self, Exploration, Folder, FolderError, Options, Report};
+use punctual::host::Chosen;
+use punctual_frontend::options::time;
 use punctual_model::Duration;
-use serde_json::Value;
+use serde::Serialize;
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
 use crate::{contract_file, output};
-use folder::Folder;
-use punctual::host::{Chosen, Stamp};
-use punctual_frontend::options::time;
-
-/// The name of the page's file. Each table has a CSV file beside it.
-const PAGE: &str = "index.html";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,25 +106,28 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     let exploration = Exploration::new(&contract, &host, &options)?;
     let folder = Folder::new(&args.out, args.force);
-    let files: Vec<_> = std::iter::once(PAGE.to_owned()).chain(exploration.files()).collect();
-    folder.refuse_existing(&files)?;
+    folder.can_take(&exploration.files()).map_err(not_written)?;
 
     let sections = exploration.run(args.threads);
-    let name = name_of(&args.contract);
-    let sheets = sections.iter().flat_map(Section::sheets);
-    let mut files: Vec<(String, Vec<u8>)> =
-        sheets.map(|sheet| (sheet.file(), sheet.to_csv())).collect();
-    let notes = exploration.notes;
-    // Made before the page takes the sections.
-    let json = args.json.then(|| json(args, &name, &stamp, &notes, &sections));
-    let text = text(args, &stamp, &notes, &sections);
-    files.push((PAGE.into(), page::page(&name, &stamp, notes, sections).into_bytes()));
-    folder.write(&files)?;
-    match json {
-        Some(json) => output::json(&json)?,
-        None => output::print(&text)?,
-    }
+    let contract = name_of(&args.contract);
+    let report = Report { contract, host_profile: stamp, notes: exploration.notes, sections };
+    // Made before the files take the report.
+    let answer = if args.json { json(args, &report)? } else { text(args, &report) };
+    folder.write(&report.into_files()).map_err(not_written)?;
+    output::print(&answer)?;
     Ok(Exit::Kept)
+}
+
+/// Names the options that mend a folder that cannot take the files.
+fn not_written(error: FolderError) -> Failure {
+    match error {
+        FolderError::HasFiles { folder, names } => Failure::bad_input(format!(
+            "{}: has {} from before; choose another folder with --out, or --force to replace them",
+            folder.display(),
+            names.join(", ")
+        )),
+        other => other.into(),
+    }
 }
 
 /// Returns the file's name alone, so that the results do not depend on its folder.
@@ -142,33 +138,28 @@ fn name_of(contract: &Path) -> String {
     }
 }
 
-fn text(args: &Args, stamp: &Stamp, notes: &[String], sections: &[Section]) -> String {
+fn text(args: &Args, report: &Report) -> String {
     let mut text = String::new();
-    for section in sections {
+    for section in &report.sections {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}\n{}\n", section.title, section.summary.to_table());
     }
-    for note in notes {
+    for note in &report.notes {
         let _ = writeln!(text, "{note}");
     }
-    let _ = writeln!(text, "{}", stamp.line());
-    let _ = writeln!(text, "Plots and all numbers: {}", args.out.join(PAGE).display());
+    let _ = writeln!(text, "{}", report.host_profile.line());
+    let page = args.out.join(Report::PAGE);
+    let _ = writeln!(text, "Plots and all numbers: {}", page.display());
     text
 }
 
-fn json(args: &Args, name: &str, stamp: &Stamp, notes: &[String], sections: &[Section]) -> Value {
-    let summaries: serde_json::Map<String, Value> = sections
-        .iter()
-        .map(|section| (section.summary.name.to_owned(), section.summary.to_json()))
-        .collect();
-    let files: Vec<String> = sections.iter().flat_map(Section::sheets).map(|s| s.file()).collect();
-    serde_json::json!({
-        "contract": name,
-        "folder": args.out.to_string_lossy(),
-        "page": PAGE,
-        "files": files,
-        "host_profile": stamp,
-        "notes": notes,
-        "summaries": summaries,
-    })
+fn json(args: &Args, report: &Report) -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        #[serde(flatten)]
+        report: &'a Report,
+        folder: String,
+    }
+    let folder = args.out.to_string_lossy().into_owned();
+    output::json_page(&Answer { report, folder })
 }

@@ -77,14 +77,13 @@ pub(crate) fn main(args: &Args) -> Outcome {
             }
         }
         Some(path) => {
-            let mut out = BufWriter::new(output::file_beside(path)?);
+            let mut out = BufWriter::new(output::file(path, true)?);
             let state = export::export(&args.trace, args.format.into(), &mut out)
                 .map_err(|error| failure(error, path))?;
             let exit = exit(args, &state);
-            let refuse = |error: io::Error| failure(error.into(), path);
-            let file = out.into_inner().map_err(|error| refuse(error.into_error()))?;
-            output::settle(&file).map_err(refuse)?;
-            file.persist(path).map_err(|error| refuse(error.error))?;
+            let file =
+                out.into_inner().map_err(|error| failure(error.into_error().into(), path))?;
+            output::place(file)?;
             Ok(exit)
         }
     }

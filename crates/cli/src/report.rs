@@ -103,11 +103,11 @@ fn page_of(args: &Args, page: &Path) -> Result<NewFile, Failure> {
     if is_trace {
         return Err(Failure::bad_input(format!("{}: is the trace itself", page.display())));
     }
-    NewFile::beside(page, args.force)
+    output::file(page, args.force)
 }
 
 /// Writes the page, which takes its place when it is complete.
 pub(crate) fn write(mut file: NewFile, page: &str) -> Result<(), Failure> {
-    file.write_all(page.as_bytes()).map_err(|error| file.refuse(&error))?;
-    file.place()
+    file.write_all(page.as_bytes()).map_err(|error| file.refuse(error))?;
+    output::place(file)
 }

@@ -74,7 +74,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, text, .. } = contract_file::read(&args.contract)?;
     let host = args.profile.choose()?.host;
     // Opened before a run of minutes.
-    let junit = args.junit.as_deref().map(junit::File::beside).transpose()?;
+    let junit = args.junit.as_deref().map(|path| output::file(path, true)).transpose()?;
     let run_by = std::env::current_exe().map_err(|why| {
         Failure::cannot_here(format!("punctual run cannot be started for the commands: {why}"))
     })?;
@@ -88,7 +88,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let report = verify(&args.contract, &contract, &host, &options, trace)?;
     // Written before anything is printed, so that a closed terminal cannot lose it.
     if let Some(junit) = junit {
-        junit.write(&report)?;
+        junit::write(junit, &report)?;
     }
     if args.json {
         output::json(&report)?;

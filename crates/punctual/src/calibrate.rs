@@ -2,13 +2,14 @@
 //!
 //! docs/calibrate.md explains each figure. `plan` lists the measurements and their lengths, `burst`
 //! measures, and `measuring` discards the samples that the hypervisor disturbed and derives charges
-//! from the others.
+//! from the others. [`ProfileFile`] keeps the result.
 
 mod burst;
 mod charge;
 mod ground;
 mod measuring;
 mod plan;
+mod profile_file;
 mod receiving;
 mod seat;
 mod sending;
@@ -24,6 +25,7 @@ use crate::Failure;
 use measuring::Measured;
 use plan::Plan;
 pub use plan::size;
+pub use profile_file::{ProfileFile, ProfileFileError, Written};
 
 /// The options of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

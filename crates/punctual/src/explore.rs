@@ -4,19 +4,25 @@
 //! - `reservations`: the least budget for each period with all tasks in one reservation.
 //! - `channels`: the number of channels that fit, against packet size and packets between
 //!   preemption points.
+//! - `report`: the results, as a page with plots, as CSV files and as JSON.
+//! - `folder`: the folder that they are written to.
 
 mod breakdown;
 mod channels;
+mod folder;
+mod report;
 mod reservations;
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 
+pub use folder::{Folder, FolderError};
 use punctual_analysis::mapping;
 use punctual_model::channel::{Channel, SendCosts, SenderSpec};
 use punctual_model::{Contract, Duration, HostProfile};
 pub use punctual_sweep::page::Section;
 use punctual_sweep::workers::Workers;
+pub use report::Report;
 
 use crate::Failure;
 
@@ -95,9 +101,10 @@ impl Exploration {
         Ok(Self { contract, host, points: options.points, sweeps, notes })
     }
 
-    /// Returns the names of the data files that [`run`](Self::run) makes.
+    /// Returns the names of the files of the [`Report`] that [`run`](Self::run) leads to.
     pub fn files(&self) -> Vec<String> {
-        self.sweeps.iter().flat_map(Sweep::files).collect()
+        let sheets = self.sweeps.iter().flat_map(Sweep::files);
+        std::iter::once(Report::PAGE.to_owned()).chain(sheets).collect()
     }
 
     /// Runs the sweeps with `threads` threads; `None`: one for each CPU. The results are the same

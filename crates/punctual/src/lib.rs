@@ -7,7 +7,7 @@
 //! - [`contract`]: reads contract files.
 //! - [`admission`]: the answer to a contract with its explanation, for a person or as JSON.
 //! - [`host`]: chooses the host profile, which holds the measured costs of this host's operations.
-//! - [`calibrate`]: measures a host profile.
+//! - [`calibrate`]: measures a host profile and writes its file.
 //! - [`doctor`]: tries out which promises this host can keep, and says what to change.
 //! - [`explore`]: studies how much work of a kind would be admitted.
 //! - [`simulate`]: runs a contract in virtual time.
@@ -18,7 +18,10 @@
 //! - [`watch`]: watches what the broker has granted and what jobs do, as it changes.
 //! - [`why`]: explains why jobs were late.
 //! - [`trace`], [`export`]: reads trace files, and converts them for other tools.
+//! - [`file`]: writes files that take their place only when they are complete.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
+//!
+//! The module `explore` is a feature of the same name, which is on by default.
 //!
 //! Most functions return [`Failure`] as their error: a message for a person, with its kind.
 //!
@@ -44,9 +47,11 @@ pub mod admission;
 pub mod calibrate;
 pub mod contract;
 pub mod doctor;
+#[cfg(feature = "explore")]
 pub mod explore;
 pub mod export;
 mod failure;
+pub mod file;
 pub mod fit;
 pub mod host;
 pub mod program;

@@ -4,16 +4,16 @@ mod receiving;
 mod sending;
 
 use std::fmt::Write;
-use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_model::Duration;
-use punctual_model::host::{Calibration, Sampled};
+use punctual_model::host::Sampled;
 
-use punctual::calibrate::size;
+use punctual::calibrate::{Written, size};
 
 /// Returns the tables, the list of what could not be measured, and what admission charges.
-pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
+pub(super) fn page(written: &Written) -> String {
+    let calibration = &written.calibration;
     let mut page = String::new();
     let mut figures = table("operation");
     for figure in &calibration.figures {
@@ -59,7 +59,7 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
     };
     page.push_str(&sending::charge(calibration));
     page.push_str(&receiving::charge(calibration));
-    let _ = writeln!(page, "written to {}", path.display());
+    let _ = writeln!(page, "written to {}", written.path);
     page
 }
 

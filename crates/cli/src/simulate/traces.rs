@@ -8,7 +8,6 @@ use punctual::simulate::{Slices, Watching};
 use punctual_model::{HostProfile, Instant};
 use punctual_observe::{Existing, Recorder, run_in_virtual_time};
 use punctual_trace::{Event, Sink, Subject};
-use tempfile::NamedTempFile;
 
 use super::options::Args;
 use crate::exit::Failure;
@@ -38,13 +37,13 @@ impl Traces {
     /// Opens the outputs that `args` requests, for a run of this contract.
     pub(super) fn of(args: &Args, contract: &str) -> Result<Self, Failure> {
         let slices = args.perfetto.as_deref();
-        let slices = slices.map(|path| NewFile::beside(path, args.trace.force)).transpose()?;
+        let slices = slices.map(|path| output::file(path, args.trace.force)).transpose()?;
         let slices = slices.map(|file| Slices::new(BufWriter::new(file)));
         let page = args.report.as_deref().map(|path| Page::beside(path, args)).transpose()?;
         let file = match &page {
             Some(Page { trace: Shown::Own(own), .. }) => {
                 let run = run_in_virtual_time(contract);
-                Some(Recorder::create(own.path(), &run, Existing::Replace).map_err(refused)?)
+                Some(Recorder::create(own.incomplete(), &run, Existing::Replace).map_err(refused)?)
             }
             _ => args.trace.of_virtual_run(contract)?,
         };
@@ -78,8 +77,8 @@ impl Traces {
         // The writer flushes what it holds, or is the one that failed.
         let (out, written) = slices.finish();
         let (file, _) = out.into_parts();
-        written.map_err(|error| file.refuse(&error))?;
-        file.place()
+        written.map_err(|error| file.refuse(error))?;
+        output::place(file)
     }
 }
 
@@ -123,15 +122,15 @@ enum Shown {
     /// The trace file that the user requested too.
     Requested(PathBuf),
     /// A temporary file beside the page, deleted with this value.
-    Own(NamedTempFile),
+    Own(NewFile),
 }
 
 impl Page {
     fn beside(path: &Path, args: &Args) -> Result<Self, Failure> {
-        let file = NewFile::beside(path, args.trace.force)?;
+        let file = output::file(path, args.trace.force)?;
         let trace = match args.trace.path() {
             Some(asked) => Shown::Requested(asked.to_owned()),
-            None => Shown::Own(output::file_beside(path)?),
+            None => Shown::Own(output::file(path, true)?),
         };
         Ok(Self { file, trace, title: report::name_of(&args.contract) })
     }
@@ -139,7 +138,7 @@ impl Page {
     fn write(self, host: &HostProfile, stamp: &Stamp) -> Result<(), Failure> {
         let mut shown = report::read(match &self.trace {
             Shown::Requested(path) => path,
-            Shown::Own(file) => file.path(),
+            Shown::Own(file) => file.incomplete(),
         })?;
         shown.admit(host, &stamp.line());
         report::write(self.file, &shown.to_html(&self.title))

@@ -1,36 +1,17 @@
 //! Renders the verdicts for CI servers.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::io;
 
+use punctual::file::NewFile;
 use punctual::verify::{PromiseVerdict, Promised, Report};
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
-use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
-use crate::output::{file_beside, settle};
 
-/// A file about to be written. An existing file at its path stays until the verdicts are complete.
-pub(super) struct File {
-    path: PathBuf,
-    file: NamedTempFile,
-}
-
-impl File {
-    pub(super) fn beside(path: &Path) -> Result<Self, Failure> {
-        Ok(Self { path: path.to_owned(), file: file_beside(path)? })
-    }
-
-    pub(super) fn write(mut self, report: &Report) -> Result<(), Failure> {
-        let refuse = |path: &Path, error: &dyn std::fmt::Display| {
-            Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
-        };
-        let text = of(report).map_err(|error| refuse(&self.path, &error))?;
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| settle(&self.file));
-        written.map_err(|error| refuse(&self.path, &error))?;
-        self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
-        Ok(())
-    }
+/// Writes the verdicts, which take the file's place when they are complete.
+pub(super) fn write(file: NewFile, report: &Report) -> Result<(), Failure> {
+    let text = of(report).map_err(|error| file.refuse(io::Error::other(error)))?;
+    Ok(file.write_and_place(text.as_bytes()).map(drop)?)
 }
 
 /// Returns one suite for the contract, with a test case for each promise.

@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_frontend::options::time;
-use punctual_frontend::output::{self, JsonFile};
+use punctual_frontend::output;
 use punctual_frontend::trace_file::{TraceArgs, refused};
 use punctual_model::Duration;
 use punctual_modem::demo::live::Traced;
@@ -71,7 +71,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     // Created now, so that a path that cannot be written is reported before minutes of calls;
     // beside the path, so that an earlier result stays until there is a new one.
-    let json = args.json.as_deref().map(JsonFile::beside).transpose()?;
+    let json = args.json.as_deref().map(|path| output::file(path, true)).transpose()?;
     let trace = if args.virtual_time {
         args.trace.of_virtual_run("")?
     } else {
@@ -92,7 +92,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     traced.end().map_err(refused)?;
     // Written before anything is printed: a closed terminal must not lose it.
     if let Some(json) = json {
-        json.write(&report)?;
+        output::json_file(json, &report)?;
     }
     output::print(&format!("{}\n{}\n", header(&report), table(&report)))?;
     let broken = report.rows.iter().any(Row::breaks_its_promise);
