@@ -4,9 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/cli/src/metrics/format.rs"]
+#[path = "../../crates/punctual/src/metrics/format.rs"]
 mod format;
-#[path = "../../crates/cli/src/metrics/request.rs"]
+#[path = "../../crates/punctual/src/metrics/request.rs"]
 mod request;
 
 use format::Format;

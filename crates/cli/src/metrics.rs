@@ -1,32 +1,23 @@
 //! `punctual metrics`: exports for Prometheus what a broker has granted and refused, and how late
 //! contracted work was. `punctual serve --metrics` starts it as a process beside the broker.
 //!
-//! - `address`, `http`, `request`: the listener and its protocol.
-//! - `format`: the two output formats.
-//! - `source`: the source of the numbers.
-//! - `page`: the numbers as text.
-//! - `child`: starts the process beside a broker.
+//! It is a separate process, so that the program that untrusted clients connect to has none of the
+//! broker's privileges, and a slow or hostile client takes none of the broker's time.
 
-pub(crate) mod address;
-pub(crate) mod child;
-mod format;
-mod http;
-mod page;
-mod request;
-mod source;
-
-use std::io::stdin;
+use std::io::{self, stdin};
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 
+use punctual::metrics::{Address, Format, Source, serve};
 use punctual::watch::Jobs;
 use punctual_broker::kernel::privileges::{self, Account};
-use punctual_client::SOCKET;
+use punctual_client::{ClientError, SOCKET};
+use punctual_linux::process::die_with_parent;
 use rustix::thread::CapabilitySet;
 
-use self::address::Address;
-use self::source::Source;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
@@ -63,36 +54,62 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let failed = |why: std::io::Error| Failure::cannot_here(format!("metrics: {why}"));
+    let failed = |why: io::Error| Failure::cannot_here(format!("metrics: {why}"));
     let listener = match &args.listen {
         _ if args.of_parent => stdin().as_fd().try_clone_to_owned().map_err(failed)?,
         None => return print_one(args),
-        Some(address) => address.listen().map_err(|why| {
-            Failure::cannot_here(format!("{address}: cannot listen: {why}; choose another address"))
-        })?,
+        Some(address) => address.listen().map_err(Failure::cannot_here)?,
     };
     // Watching jobs needs these. Beside a broker, the account is the broker's.
     let needed = CapabilitySet::BPF | CapabilitySet::PERFMON;
     let account = if args.of_parent { Account::choose() } else { Ok(None) };
     account
         .and_then(|account| privileges::keep_only(needed, account))
-        .map_err(|why| failed(std::io::Error::other(why)))?;
+        .map_err(|why| failed(io::Error::other(why)))?;
     let jobs = Jobs::start();
     let parent = rustix::process::getppid().filter(|_| args.of_parent);
     let parent = parent.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok());
-    let source = Arc::new(Source::new(args.broker.clone(), parent));
+    let source = Arc::new(Source::new(args.broker.clone(), parent, report));
     match jobs.state().counts {
-        Ok(_) => source.watch(jobs)?,
+        Ok(_) => {
+            source.watch(jobs).map_err(|why| Failure::cannot_here(format!("no thread: {why}")))?
+        }
         Err(why) => anstream::eprintln!("punctual metrics: jobs are not watched: {why}"),
     }
-    let page = move |format: format::Format| format.of(&source.page().text());
-    match http::serve(listener, Arc::new(page)).map_err(failed)? {}
+    match serve(listener, move |format| source.page(format)).map_err(failed)? {}
 }
 
 fn print_one(args: &Args) -> Outcome {
     // Called for its error message if no broker answers.
     punctual_client::Broker::connect_to(&args.broker).map_err(Failure::cannot_here)?;
-    let page = Source::new(args.broker.clone(), None).page();
-    output::print(&format::Format::Text.of(&page.text()))?;
+    let source = Source::new(args.broker.clone(), None, report);
+    output::print(&source.page(Format::Text))?;
     Ok(Exit::Kept)
+}
+
+/// Reports once that the broker no longer answers, not at every scrape.
+fn report(why: &ClientError) {
+    anstream::eprintln!("punctual metrics: {why}");
+}
+
+/// Listens at `address` and starts the process for the broker at `socket`. It dies with this one.
+pub(crate) fn start(address: &Address, socket: &Path) -> Result<Child, Failure> {
+    let listener = address.listen().map_err(Failure::cannot_here)?;
+    let failed = |why: io::Error| Failure::cannot_here(format!("the metrics process: {why}"));
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(["metrics", "--of-parent", "--broker"]).arg(socket).stdin(Stdio::from(listener));
+    die_with_parent(&mut command);
+    command.spawn().map_err(failed)
+}
+
+/// Logs an error if the process ends; the broker continues without it. Call this after the broker
+/// has given up its privileges, because the waiting thread inherits those of its creator.
+pub(crate) fn log_its_end(mut child: Child) {
+    let waits = thread::Builder::new().name("metrics-end".into()).spawn(move || {
+        let how = child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
+        tracing::error!(how, "the metrics process has ended; the broker continues without it");
+    });
+    if let Err(why) = waits {
+        tracing::warn!(%why, "the end of the metrics process will not be logged");
+    }
 }

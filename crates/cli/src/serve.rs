@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use punctual::metrics::Address;
 use punctual_broker::config::Config;
 use punctual_broker::log;
 use punctual_broker::parts::Part;
@@ -15,8 +16,7 @@ use punctual_trace::{Event, Subject};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
-use crate::metrics::address::Address;
-use crate::metrics::child;
+use crate::metrics;
 use crate::output;
 use crate::trace_file::TraceArgs;
 
@@ -121,11 +121,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
         part: again,
     };
     // Done before the broker gives up the privileges that watching jobs needs.
-    let metrics = args.metrics.as_ref().map(|at| child::start(at, &args.socket)).transpose()?;
+    let process = args.metrics.as_ref().map(|at| metrics::start(at, &args.socket)).transpose()?;
     let trace = args.trace.of_live_run("")?.map(|to| Box::new(Traced(Some(to))) as Box<_>);
     let served = Server::open_traced(options, trace).and_then(|server| {
-        if let Some(metrics) = metrics {
-            child::log_its_end(metrics);
+        if let Some(process) = process {
+            metrics::log_its_end(process);
         }
         server.run()
     });

@@ -16,12 +16,13 @@
 //! - [`run`]: runs programs under reservations.
 //! - [`verify`]: runs everything in a contract, and says for each promise whether it was kept.
 //! - [`watch`]: watches what the broker has granted and what jobs do, as it changes.
+//! - [`metrics`]: exports for Prometheus what a broker has granted and how late work was.
 //! - [`why`]: explains why jobs were late.
 //! - [`trace`], [`export`]: reads trace files, and converts them for other tools.
 //! - [`file`]: writes files that take their place only when they are complete.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
 //!
-//! The module `explore` is a feature of the same name, which is on by default.
+//! The modules `explore` and `metrics` are features of the same names, which are on by default.
 //!
 //! Most functions return [`Failure`] as their error: a message for a person, with its kind.
 //!
@@ -54,6 +55,8 @@ mod failure;
 pub mod file;
 pub mod fit;
 pub mod host;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod program;
 pub mod run;
 pub mod simulate;

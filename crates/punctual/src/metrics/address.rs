@@ -13,7 +13,7 @@ use thiserror::Error;
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
     /// A loopback address and a port.
     Port(SocketAddr),
     /// The path of a Unix socket; its permissions decide which clients may connect.
@@ -22,7 +22,7 @@ pub(crate) enum Address {
 
 /// The reason why an address is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum AddressError {
+pub enum AddressError {
     /// The text is neither of the two.
     #[error("it is no address and port, such as 127.0.0.1:9464, and no path that begins with /")]
     Neither,
@@ -32,6 +32,17 @@ pub(crate) enum AddressError {
          listen on 127.0.0.1 or [::1], behind a proxy that authenticates its clients"
     )]
     NotLoopback(SocketAddr),
+}
+
+/// The error of listening.
+#[derive(Debug, Error)]
+#[error("{address}: cannot listen for metrics: {error}; choose another address")]
+pub struct ListenError {
+    /// The address.
+    address: Address,
+    /// The kernel's reason.
+    #[source]
+    error: io::Error,
 }
 
 impl FromStr for Address {
@@ -61,7 +72,14 @@ impl std::fmt::Display for Address {
 
 impl Address {
     /// Binds and listens.
-    pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// If the address is in use or may not be used.
+    pub fn listen(&self) -> Result<OwnedFd, ListenError> {
+        self.bind().map_err(|error| ListenError { address: self.clone(), error })
+    }
+
+    fn bind(&self) -> io::Result<OwnedFd> {
         match self {
             Self::Port(port) => Ok(TcpListener::bind(port)?.into()),
             Self::Path(path) => {
@@ -117,14 +135,14 @@ mod tests {
         let path = folder.path().join("metrics.sock");
         let address = Address::Path(path.clone());
         let first = address.listen().expect("ours");
-        assert_eq!(address.listen().expect_err("it lives").kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(address.bind().expect_err("it lives").kind(), io::ErrorKind::AddrInUse);
         drop(first);
         let mode = fs::metadata(&path).expect("it is left").permissions().mode();
         assert_eq!(mode & 0o777, 0o660);
         drop(address.listen().expect("a remnant"));
         fs::remove_file(&path).expect("ours");
         fs::write(&path, "a file").expect("ours");
-        assert_eq!(address.listen().expect_err("no socket").kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(address.bind().expect_err("no socket").kind(), io::ErrorKind::AddrInUse);
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "a file");
     }
 }

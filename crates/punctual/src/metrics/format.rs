@@ -6,7 +6,7 @@
 
 /// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
     /// <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
     OpenMetrics,
     /// <https://prometheus.io/docs/instrumenting/exposition_formats/>
@@ -15,7 +15,7 @@ pub(super) enum Format {
 
 impl Format {
     /// Chooses by an Accept field: OpenMetrics if it is named and not refused.
-    pub(super) fn accepted(accept: &str) -> Self {
+    pub fn accepted(accept: &str) -> Self {
         let named = accept.split(',').any(|one| {
             let mut parts = one.split(';').map(str::trim);
             let refused = parts.clone().skip(1).any(|parameter| {
@@ -29,7 +29,7 @@ impl Format {
     }
 
     /// Returns the format's name in HTTP.
-    pub(super) fn content_type(self) -> &'static str {
+    pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -37,7 +37,7 @@ impl Format {
     }
 
     /// Converts a page of OpenMetrics to this format.
-    pub(super) fn of(self, page: &str) -> String {
+    pub fn of(self, page: &str) -> String {
         match self {
             Self::OpenMetrics => page.to_owned(),
             Self::Text => text(page),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use punctual::watch::JobEvent;
+use crate::watch::JobEvent;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::{GuardStatus, Totals};
 use punctual_model::Duration;

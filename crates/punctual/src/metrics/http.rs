@@ -4,6 +4,7 @@
 //! and take [`TO_ASK`] to arrive; an answer may take [`TO_READ`] to be read. At most [`MOST`]
 //! connections are served at a time, and further ones are answered with status 503.
 
+use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -30,7 +31,7 @@ const TO_READ: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Renders the page in a format.
-pub(super) type Page = dyn Fn(Format) -> String + Send + Sync;
+type Page = dyn Fn(Format) -> String + Send + Sync;
 
 /// A connection of either kind.
 trait Stream: Read + Write + Send {
@@ -49,11 +50,15 @@ impl Stream for UnixStream {
     }
 }
 
-/// Answers requests until the process ends.
+/// Answers requests for `/metrics` with `page` until the process ends.
 ///
 /// # Errors
 /// Returns an error if the descriptor is not a listening socket.
-pub(super) fn serve(listener: OwnedFd, page: Arc<Page>) -> io::Result<std::convert::Infallible> {
+pub fn serve(
+    listener: OwnedFd,
+    page: impl Fn(Format) -> String + Send + Sync + 'static,
+) -> io::Result<Infallible> {
+    let page: Arc<Page> = Arc::new(page);
     let accept: Box<dyn Fn() -> io::Result<Box<dyn Stream>>> =
         if socket_domain(&listener)? == AddressFamily::UNIX {
             let listener = UnixListener::from(listener);

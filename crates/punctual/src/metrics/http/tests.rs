@@ -5,8 +5,7 @@ fn serving() -> std::path::PathBuf {
     let folder = tempfile::tempdir().expect("a folder").keep();
     let path = folder.join("http.sock");
     let listener = UnixListener::bind(&path).expect("ours");
-    let page: Arc<Page> = Arc::new(|_| "a 1\n".to_owned());
-    thread::spawn(move || serve(listener.into(), page).map(drop));
+    thread::spawn(move || serve(listener.into(), |_| "a 1\n".to_owned()).map(drop));
     path
 }
 

@@ -1,16 +1,18 @@
 //! Collects a page's numbers from the broker, from /proc and from the observed jobs.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use punctual::watch::{BrokerLink, BrokerState, Jobs, promise_of, thread_of};
+use punctual_client::ClientError;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant, Service};
 
+use super::format::Format;
 use super::page::{Observer, Page};
-use crate::exit::Failure;
+use crate::watch::{BrokerLink, BrokerState, Jobs, promise_of, thread_of};
 
 /// The shortest time between two queries to the broker, however many clients scrape.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -25,24 +27,37 @@ struct Known {
     answer: Option<(Instant, Option<BrokerState>)>,
 }
 
+/// Is told once that the broker no longer answers.
+type OnLost = dyn Fn(&ClientError) + Send + Sync;
+
 /// Makes pages.
-pub(super) struct Source {
+pub struct Source {
     /// The broker's process id, if it is known.
     process: Option<u32>,
     known: Mutex<Known>,
     /// `None` if this host does not permit jobs to be observed, or their thread has failed.
     jobs: Mutex<Option<Jobs>>,
+    on_lost: Box<OnLost>,
 }
 
 impl Source {
-    /// Creates a source for the broker that listens at `socket`.
-    pub(super) fn new(socket: PathBuf, process: Option<u32>) -> Self {
-        let known = Known { link: BrokerLink::new(socket), answer: None };
-        Self { process, known: Mutex::new(known), jobs: Mutex::default() }
+    /// Creates a source for the broker that listens at `socket`, and whose process id is `process`
+    /// if it is known. Calls `on_lost` when the broker does not answer, once until it answers again.
+    pub fn new(
+        socket: PathBuf,
+        process: Option<u32>,
+        on_lost: impl Fn(&ClientError) + Send + Sync + 'static,
+    ) -> Self {
+        let known = Mutex::new(Known { link: BrokerLink::new(socket), answer: None });
+        Self { process, known, jobs: Mutex::default(), on_lost: Box::new(on_lost) }
     }
 
-    /// Returns the current numbers.
-    pub(super) fn page(&self) -> Page {
+    /// Returns the current numbers as a page in this format.
+    pub fn page(&self, format: Format) -> String {
+        format.of(&self.numbers().text())
+    }
+
+    fn numbers(&self) -> Page {
         let jobs = self.jobs().as_ref().map(Jobs::state);
         let observer = jobs.and_then(|jobs| {
             let cpu = cpu_of("self").unwrap_or(Service::ZERO);
@@ -75,7 +90,7 @@ impl Source {
             && !matches!(known.answer, Some((_, None)))
         {
             // Reported once, not at every scrape.
-            anstream::eprintln!("punctual metrics: {why}");
+            (self.on_lost)(why);
         }
         let answer = answer.ok();
         known.answer = Some((clock::now(), answer.clone()));
@@ -83,12 +98,14 @@ impl Source {
     }
 
     /// Watches the granted threads in a separate thread until the process ends.
-    pub(super) fn watch(self: &Arc<Self>, jobs: Jobs) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// If the thread cannot be created.
+    pub fn watch(self: &Arc<Self>, jobs: Jobs) -> io::Result<()> {
         *self.jobs() = Some(jobs);
         let this = Arc::clone(self);
         let watches = thread::Builder::new().name("metrics-watch".into());
-        let watches = watches.spawn(move || this.watches());
-        watches.map(drop).map_err(|why| Failure::cannot_here(format!("no thread: {why}")))
+        watches.spawn(move || this.watches()).map(drop)
     }
 
     fn watches(&self) {
@@ -152,8 +169,8 @@ mod tests {
 
     #[test]
     fn without_a_broker_a_page_says_so() {
-        let source = Source::new("/nonexistent/broker.sock".into(), None);
-        let page = source.page().text();
+        let source = Source::new("/nonexistent/broker.sock".into(), None, |_| ());
+        let page = source.page(Format::OpenMetrics);
         assert!(page.contains("\npunctual_broker_up 0.0\n"), "{page}");
         assert!(page.contains("\npunctual_observer_up 0.0\n"), "{page}");
         assert!(page.ends_with("# EOF\n") && !page.contains("punctual_granted"), "{page}");

@@ -12,12 +12,12 @@ use std::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
-use punctual::watch::{BrokerState, Counts, JobAccount, LatencyHistogram, TaskAccounts};
 use punctual_client::want::Kind;
 use punctual_client::wire::{ChannelsStatus, GrantStatus, Status};
 use punctual_model::Service;
 
 use self::families::Families;
+use crate::watch::{BrokerState, Counts, JobAccount, LatencyHistogram, TaskAccounts};
 
 /// All causes, so that each starts at zero instead of being absent.
 const CAUSES: [&str; 12] = [
