@@ -303,11 +303,11 @@ fn not_prepared(args: &Args, file: &Path, error: Error) -> Outcome {
              it: punctual admit {file}"
         ))),
         Error::UnknownCommand { .. } => Err(Failure::bad_input(format!("{file}: {error}"))),
-        Error::NotAdmitted(refusal) => {
+        Error::NotAdmitted(refused) => {
             say(&if args.json {
-                serde_json::json!({ "admitted": false, "refusal": refusal.to_string() }).to_string()
+                output::json_line(&refused)?
             } else {
-                format!("{refusal}\nthe numbers: punctual admit {file}")
+                format!("{refused}\nthe numbers: punctual admit {file}")
             });
             Ok(Exit::Refused)
         }

@@ -33,7 +33,7 @@ use punctual_runtime::reservation::{Refused, Room};
 use serde::Serialize;
 
 pub use account::{Outcome, Ran, Reserved, Used};
-pub use error::{Error, NotStarted};
+pub use error::{Error, NotAdmitted, NotStarted};
 pub use plan::{Plan, Planned};
 pub use punctual_channel::client::compact::Compact;
 pub use punctual_runtime::reservation::Choice;
@@ -280,7 +280,7 @@ impl Prepared {
     ) -> Result<Self, Error> {
         let commands = plan::commands(contract, only)?;
         if let Err(refusal) = punctual_analysis::admit(contract, host) {
-            return Err(Error::NotAdmitted(refusal));
+            return Err(NotAdmitted { refusal }.into());
         }
         let only_admitted = plan::only_admitted(contract, &commands);
         let programs = commands.iter().map(|command| plan::program(command, contract)).collect();

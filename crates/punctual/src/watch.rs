@@ -4,10 +4,11 @@
 //! - [`JobEvent`]: the start or the end of a job as the kernel reports it.
 //! - [`JobAccount`], [`TaskAccounts`]: the counts of jobs, for a thread and for each name.
 //! - [`Jobs`]: observes threads and keeps their accounts.
-//! - [`Watcher`]: all of this at regular intervals, as [`HostState`].
+//! - [`Watcher`]: all of this at regular intervals, as [`HostState`], which can be serialised.
 
 mod account;
 mod broker;
+mod json;
 mod observed;
 mod threads;
 

@@ -9,6 +9,7 @@ use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
 use punctual_model::reservation::Reservation;
 use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
+use serde::{Serialize, Serializer};
 
 use super::plan::quoted;
 use crate::Failure;
@@ -28,8 +29,8 @@ pub enum Error {
         known: Vec<String>,
     },
     /// The contract does not fit this host.
-    #[error("{0}")]
-    NotAdmitted(Box<Refusal>),
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
     /// A program was not started.
     #[error("{}{why}{}", before(command.as_deref()), after(*others_ended))]
     NotStarted {
@@ -43,6 +44,25 @@ pub enum Error {
     /// Another operation failed on this host.
     #[error("{0}")]
     Failure(#[from] Failure),
+}
+
+/// The answer to a contract that does not fit this host.
+#[derive(Debug, thiserror::Error)]
+#[error("{refusal}")]
+pub struct NotAdmitted {
+    /// The test that decided, the numbers and what would fit.
+    pub refusal: Box<Refusal>,
+}
+
+impl Serialize for NotAdmitted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Answer {
+            admitted: bool,
+            refusal: String,
+        }
+        Answer { admitted: false, refusal: self.refusal.to_string() }.serialize(serializer)
+    }
 }
 
 fn before(command: Option<&str>) -> String {

@@ -7,6 +7,7 @@ use punctual_model::{Duration, Instant, Service};
 use punctual_observe::followed::Tree;
 use punctual_observe::{Counts, followed};
 use punctual_trace::Promise;
+use serde::Serialize;
 
 use super::account::{JobAccount, TaskAccounts};
 use super::observed::{JobEvent, Observed, WatchedThread};
@@ -113,7 +114,7 @@ impl Jobs {
 }
 
 /// A thread of a watched process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadState {
     /// Its process.
     pub process: u32,

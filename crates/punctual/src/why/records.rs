@@ -122,11 +122,16 @@ pub struct TraceEndRecord<'a> {
 impl<'a> LateRecord<'a> {
     /// Makes the record of a late job of a thread that is watched.
     pub fn in_session(session: &'a Session, verdict: &Verdict) -> Self {
-        Self::of(session.subject(verdict.late.job.task), verdict)
+        Self::of_subject(session.subject(verdict.late.job.task), verdict)
     }
 
-    fn of(subject: Option<&'a Subject>, verdict: &Verdict) -> Self {
+    fn of_subject(subject: Option<&'a Subject>, verdict: &Verdict) -> Self {
         let (thread, tid) = subject.map_or(("", None), |of| (of.name.as_str(), of.thread));
+        Self::of(thread, tid, verdict)
+    }
+
+    /// Makes the record of a late job of the thread `thread`, whose id is `tid`.
+    pub(crate) fn of(thread: &'a str, tid: Option<u32>, verdict: &Verdict) -> Self {
         let late = verdict.late;
         let cause = |share: &Share| CauseRecord {
             cause: share.cause.word(),
@@ -167,7 +172,7 @@ impl<'a> EndRecord<'a> {
 
 /// Returns the records of the late jobs that were found at the end of an observation.
 pub fn late_at_end(ended: &Ended) -> impl Iterator<Item = LateRecord<'_>> {
-    let of = |verdict| LateRecord::of(named(&ended.subjects, verdict), verdict);
+    let of = |verdict| LateRecord::of_subject(named(&ended.subjects, verdict), verdict);
     ended.verdicts.iter().map(of)
 }
 
@@ -176,7 +181,7 @@ impl OfTrace {
     pub fn late_records(&self) -> impl Iterator<Item = LateRecord<'_>> {
         let record = |verdict: &Verdict, by_kernel| {
             let number = verdict.late.job.task;
-            let mut late = LateRecord::of(named(&self.subjects, verdict), verdict);
+            let mut late = LateRecord::of_subject(named(&self.subjects, verdict), verdict);
             for (cause, share) in late.causes.iter_mut().zip(&verdict.shares) {
                 cause.text = self.describe(&share.cause, number);
             }
