@@ -8,7 +8,7 @@
 use std::env;
 
 use punctual_analysis::{Joining, Request, Steps, System, UpcallOrder};
-use punctual_broker::admission::{AdmissionState, Asker};
+use punctual_broker::admission::{AdmissionState, Requester};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
 use punctual_client::want::{Guarantee, Kind, WantedChannel};
@@ -56,7 +56,7 @@ fn processor_time_of(what: impl FnOnce()) -> u64 {
     clock::thread_cpu_time().as_nanos() - start.as_nanos()
 }
 
-fn asker() -> Asker {
+fn asker() -> Requester {
     let quota = Quota {
         share_ppm: 2_000_000,
         max_grants: 10_000,
@@ -65,7 +65,7 @@ fn asker() -> Asker {
         queue_memory: u64::MAX,
         ..Quota::default()
     };
-    Asker { uid: 1, quota: QuotaOf { quota, group: None } }
+    Requester { uid: 1, quota: QuotaOf { quota, group: None } }
 }
 
 fn reservation(text: &str) -> Guarantee {

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_analysis::UpcallOrder;
-use punctual_broker::admission::{AdmissionState, Asker};
+use punctual_broker::admission::{AdmissionState, Requester};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
 use punctual_client::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, Guarantee};
@@ -46,9 +46,9 @@ fn wanted(channel: &RawChannel) {
     let mut admission = AdmissionState::new(HostProfile::ideal(1), UpcallOrder::FixedLevel);
     admission.carry_channels(ChannelsConfig::of(link)).expect("half of a CPU");
     let quota = Quota { link_ppm: 1_000_000, ..Quota::default() };
-    let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
+    let requester = Requester { uid: 1, quota: QuotaOf { quota, group: None } };
     for id in 0..3 {
-        let _ = admission.admit_channel(GrantId(id), &asker, &valid);
+        let _ = admission.admit_channel(GrantId(id), &requester, &valid);
     }
     for id in 0..3 {
         admission.withdraw_channel(GrantId(id));

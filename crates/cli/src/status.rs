@@ -74,7 +74,7 @@ fn text(status: &Status) -> String {
     for refused in status.refusals.iter().take(8) {
         let (uid, pid) = (refused.uid, refused.pid);
         page +=
-            &format!("refused: {} (user {uid}, process {pid}): {}\n", refused.what, refused.why);
+            &format!("user {uid}, process {pid} was refused {}: {}\n", refused.what, refused.why);
     }
     page
 }

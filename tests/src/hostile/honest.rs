@@ -31,7 +31,7 @@ const PINGS_A_REQUEST: u64 = 40;
 
 /// The report of an honest client that made requests throughout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskerReport {
+pub struct RequesterReport {
     /// The number of answers.
     pub answered: u64,
     /// The longest wait for an answer, in milliseconds.
@@ -50,19 +50,19 @@ pub struct AskerReport {
 
 /// An honest client that makes requests throughout and reports at the end.
 #[derive(Debug)]
-pub struct Asker(Person);
+pub struct Requester(Person);
 
-impl Asker {
+impl Requester {
     /// Starts a client as `uid`.
     pub fn start(uid: u32, socket: &Path) -> Self {
-        Self(Person::start(uid, "asker", socket))
+        Self(Person::start(uid, "requester", socket))
     }
 
     /// Ends the client after its last answer, and returns its report.
-    pub fn end(mut self) -> AskerReport {
+    pub fn end(mut self) -> RequesterReport {
         let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
         let number = |name: &str| told[name].as_u64().expect("a number");
-        AskerReport {
+        RequesterReport {
             answered: number("answered"),
             worst_ms: number("worst_ms"),
             own_part_ms: number("own_part_ms"),
@@ -97,7 +97,7 @@ fn end_flag() -> Arc<AtomicBool> {
 
 /// Runs in the client's process.
 pub(super) fn ask_throughout(socket: &Path) {
-    let mut asked = AskerReport::default();
+    let mut asked = RequesterReport::default();
     let (mut waits, mut worst) = (Vec::new(), Duration::ZERO);
     let end = end_flag();
     let mut broker = Broker::connect_to(socket).expect("it runs");
@@ -130,7 +130,7 @@ pub(super) fn ask_throughout(socket: &Path) {
     asked.worst_ms = worst.as_nanos() / 1_000_000;
     asked.median_us = waits.get(waits.len() / 2).map_or(0, |median| median / 1_000);
     asked.problems.truncate(20);
-    let AskerReport { answered, worst_ms, own_part_ms, median_us, granted, refused, problems } =
+    let RequesterReport { answered, worst_ms, own_part_ms, median_us, granted, refused, problems } =
         asked;
     say(&json!({
         "answered": answered, "worst_ms": worst_ms, "own_part_ms": own_part_ms, "median_us": median_us,
@@ -152,7 +152,7 @@ fn ping(broker: &mut Broker) -> Result<(), String> {
 }
 
 /// Requests a small grant, and gives it back.
-fn request(broker: &mut Broker, asked: &mut AskerReport) -> Result<(), String> {
+fn request(broker: &mut Broker, asked: &mut RequesterReport) -> Result<(), String> {
     let upcall = Upcall::new(UpcallSpec {
         name: "a little".into(),
         period: Duration::from_millis(20),

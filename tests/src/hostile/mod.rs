@@ -46,7 +46,7 @@ pub fn play() -> bool {
     match kind {
         "broker" => broker::serve(rest.as_ref()),
         "part" => broker::serve_part(rest),
-        "asker" => honest::ask_throughout(rest.as_ref()),
+        "requester" => honest::ask_throughout(rest.as_ref()),
         "sender" => honest::send_throughout(rest.as_ref()),
         "attacker" => attacks::obey(rest.as_ref()),
         "rogue" => model::play(rest.as_ref()),

@@ -85,7 +85,7 @@ impl State {
                 self.granted.insert(number(id), granted);
                 match answer {
                     Ok(()) => "changed".into(),
-                    Err(RequestError::Refused(refused)) => format!("refused {refused}"),
+                    Err(RequestError::Refused(refused)) => refused.to_string(),
                     Err(other) => format!("error {other}"),
                 }
             }
@@ -221,7 +221,7 @@ impl State {
                 format!("granted {id}")
             }
             Err(RequestError::Refused(refused)) => {
-                let text = format!("refused {refused}");
+                let text = refused.to_string();
                 self.refused = Some(refused);
                 text
             }

@@ -48,7 +48,7 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     let second = broker.status().grants[1].grant;
     assert_eq!(
         gives.ask(&format!("change {first} 1500us/10ms")),
-        "refused refused by the host test: the host has got tighter, and grants are being given back; ask again later; no smaller request was found that would fit"
+        "refused by the host test of the broker: the host has got tighter, and grants are being given back; ask again later; no smaller request was found that would fit"
     );
     assert_eq!(keeps.ask(&format!("change {second} 1ms/10ms")), "changed");
     assert_eq!(broker.granted_ppm(), 300_000);

@@ -141,7 +141,7 @@ pub(crate) fn obey(socket: &Path, what: &str) -> String {
         "too much" => match start(socket, vec![upcall(20, 9_000)], &seen) {
             Ok(_) => "granted".into(),
             Err(StartError::NotGranted(why)) => match why.downcast_ref::<RequestError>() {
-                Some(RequestError::Refused(refused)) => format!("refused {refused}"),
+                Some(RequestError::Refused(refused)) => refused.to_string(),
                 other => format!("error {other:?}"),
             },
             Err(other) => format!("error {other}"),
@@ -186,7 +186,7 @@ fn a_refusal_by_the_broker_comes_with_an_offer() {
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
     let answer = client.ask("run_upcalls too much");
-    assert!(answer.starts_with("refused refused by the quota test"), "{answer}");
+    assert!(answer.starts_with("refused by the quota test of the broker: "), "{answer}");
     assert!(answer.contains("it would be admitted with"), "{answer}");
     assert_eq!(broker.granted_ppm(), 0);
 }

@@ -4,7 +4,7 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 use system_tests::hostile::attacks::LINGER;
 use system_tests::hostile::broker::{Broker, CONFIG};
-use system_tests::hostile::honest::Asker;
+use system_tests::hostile::honest::Requester;
 use system_tests::hostile::person::{FIRST_USER, Person};
 
 use crate::alone;
@@ -28,7 +28,7 @@ fn where_a_socket_can_refuse_files_it_does() {
 
 /// Returns the fate of the file.
 fn answers_while(carriage: &str, broker: &Broker) -> String {
-    let victim = Asker::start(FIRST_USER + 1, &broker.socket());
+    let victim = Requester::start(FIRST_USER + 1, &broker.socket());
     let mut attacker = Person::start(FIRST_USER, "attacker", &broker.socket());
     let handed = attacker.ask(&format!("hand_over {carriage}"));
     // Long enough for every close to have begun.

@@ -49,7 +49,7 @@
 
 use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{BackEnd, Refusal, Request, Shortfall, Steps, System, UpcallOrder, admit};
-use punctual_broker::admission::{AdmissionState, Asker, STEPS};
+use punctual_broker::admission::{AdmissionState, Requester, STEPS};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
 use punctual_client::want::{Guarantee, Kind, WantedChannel};
@@ -178,7 +178,7 @@ fn created(contract: &Contract, host: HostProfile, contained: bool) -> bool {
     contract.upcalls.iter().all(|upcall| upcalls.create(upcall.clone(), Idle).is_ok())
 }
 
-fn without_limit() -> Asker {
+fn without_limit() -> Requester {
     let quota = Quota {
         share_ppm: u64::MAX / 2,
         max_grants: u32::MAX,
@@ -189,7 +189,7 @@ fn without_limit() -> Asker {
         queue_memory: u64::MAX,
         ..Quota::default()
     };
-    Asker { uid: 1, quota: QuotaOf { quota, group: None } }
+    Requester { uid: 1, quota: QuotaOf { quota, group: None } }
 }
 
 /// Returns the number of draws. For more of them: `PUNCTUAL_DRAWS=100000 cargo test …`.
@@ -201,7 +201,7 @@ fn draws() -> u64 {
 #[test]
 fn every_admission_gives_a_contract_the_same_answer() {
     let count = draws();
-    let (asker, now) = (without_limit(), Instant::from_nanos(1));
+    let (requester, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut refused, mut by_share, mut in_processes) = (0, 0, 0, 0);
     // Late tasks of the request, and of an entry admitted before.
     let mut late = [0_u64; 2];
@@ -223,7 +223,7 @@ fn every_admission_gives_a_contract_the_same_answer() {
         for (id, what) in (0..).zip(&entries) {
             let steps = &mut Steps::default();
             let one = asked(what, |request| system.admit(id, request, steps));
-            let other = admission.admit(GrantId(id), &asker, what, now);
+            let other = admission.admit(GrantId(id), &requester, what, now);
             entered.push(what);
             match (&one, &other) {
                 (Err(one), Err(other)) => {
@@ -307,7 +307,7 @@ fn is_the_nearest(
 fn every_admission_gives_a_contract_on_several_cpus_the_same_answer() {
     // Each refusal is compared with one for every CPU.
     let count = draws() / 20;
-    let (asker, now) = (without_limit(), Instant::from_nanos(1));
+    let (requester, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut refused, mut only_by_admit, mut compared) = (0, 0, 0, 0);
     for seed in 0..count {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
@@ -328,7 +328,7 @@ fn every_admission_gives_a_contract_on_several_cpus_the_same_answer() {
                 BackEnd::Executor { cpu } => Some(cpu),
                 _ => None,
             });
-            let other = admission.admit(GrantId(id), &asker, what, now);
+            let other = admission.admit(GrantId(id), &requester, what, now);
             assert_eq!(one.clone().map(|cpu| cpu.map(u32::from)), other, "seed {seed}: {what}");
             match one {
                 Ok(cpu) => entered.push((what, cpu)),
@@ -505,7 +505,7 @@ enum Wanted {
 #[test]
 fn every_admission_gives_a_contract_with_channels_the_same_answer() {
     let count = draws();
-    let (asker, now) = (without_limit(), Instant::from_nanos(1));
+    let (requester, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut equal, mut only_by_admit, mut undecided) = (0, 0, 0, 0);
     let mut by_receiving = 0_u64;
     // Refused as by admit: by the same test, and in the same words.
@@ -568,8 +568,10 @@ fn every_admission_gives_a_contract_with_channels_the_same_answer() {
             };
             let one = ask(&mut system, STEPS).map(drop);
             let other = match wanted {
-                Wanted::Grant(what) => admission.admit(GrantId(id), &asker, what, now).map(drop),
-                Wanted::Channel(want) => admission.admit_channel(GrantId(id), &asker, want),
+                Wanted::Grant(what) => {
+                    admission.admit(GrantId(id), &requester, what, now).map(drop)
+                }
+                Wanted::Channel(want) => admission.admit_channel(GrantId(id), &requester, want),
             };
             assert_eq!(one, other, "seed {seed}");
             if let Err(refusal) = one {

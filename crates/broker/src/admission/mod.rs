@@ -32,7 +32,7 @@ use punctual_model::{HostProfile, Instant, Task};
 
 use self::channels::ChannelEntries;
 use self::residuals::Residual;
-pub use self::terms::{Asker, Offer};
+pub use self::terms::{Offer, Requester};
 use punctual_client::grant::GrantId;
 use punctual_client::want::Guarantee;
 
@@ -112,26 +112,26 @@ impl AdmissionState {
     pub fn admit(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         what: &Guarantee,
         now: Instant,
     ) -> Result<Option<u32>, Box<Refusal>> {
-        self.within_quota(asker, what)?;
-        self.enter(id, asker, what, now)
+        self.within_quota(requester, what)?;
+        self.enter(id, requester, what, now)
     }
 
     /// Enters a grant that was made before, whatever the quota says today.
     pub fn enter(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         what: &Guarantee,
         now: Instant,
     ) -> Result<Option<u32>, Box<Refusal>> {
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
         let back_end = asking(what, |request| self.system.admit(id, request, steps))?;
-        self.count(id, asker, what);
+        self.count(id, requester, what);
         Ok(cpu_of(back_end))
     }
 
@@ -140,19 +140,19 @@ impl AdmissionState {
     pub fn change(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         what: &Guarantee,
         now: Instant,
     ) -> Result<Change, Box<Refusal>> {
         let before = self.uncount(id);
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
-        let answer = self.within_quota(asker, what).and_then(|()| {
+        let answer = self.within_quota(requester, what).and_then(|()| {
             asking(what, |request| self.system.try_change(id, request, Some(now), steps))
         });
         match answer {
             Ok(exchange) => {
-                self.count(id, asker, what);
+                self.count(id, requester, what);
                 Ok(Change { id, before, exchange })
             }
             Err(refusal) => {
@@ -198,16 +198,16 @@ impl AdmissionState {
     pub fn offers(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         what: &Guarantee,
         now: Instant,
     ) -> Vec<Offer> {
         let before = self.uncount(id);
         self.withhold(now);
-        let least_ppm = asker.quota.quota.least_reservation_ppm;
+        let least_ppm = requester.quota.quota.least_reservation_ppm;
         let offers = offers::find(what, least_ppm, |what| {
             let steps = &mut Steps::new(STEPS_OF_AN_OFFER).briefly();
-            self.within_quota(asker, what).is_ok()
+            self.within_quota(requester, what).is_ok()
                 && asking(what, |request| match before {
                     Some(_) => self.system.would_change(id, request, now, steps).is_ok(),
                     None => self.system.would_admit(id, request, steps).is_ok(),
@@ -247,8 +247,8 @@ impl AdmissionState {
         self.groups.get(&gid).map_or(0, |sum| sum.ppm)
     }
 
-    fn count(&mut self, id: GrantId, asker: &Asker, what: &Guarantee) {
-        let (uid, group, share_ppm) = (asker.uid, asker.quota.group, what.share_ppm());
+    fn count(&mut self, id: GrantId, requester: &Requester, what: &Guarantee) {
+        let (uid, group, share_ppm) = (requester.uid, requester.quota.group, what.share_ppm());
         self.count_entry(id, Entry { uid, group, share_ppm });
     }
 

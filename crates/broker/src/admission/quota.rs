@@ -2,14 +2,18 @@
 
 use punctual_analysis::Refusal;
 
-use super::{AdmissionState, Asker, denied, percent};
+use super::{AdmissionState, Requester, denied, percent};
 use crate::config::Quota;
 use punctual_client::want::Guarantee;
 
 impl AdmissionState {
-    pub(super) fn within_quota(&self, asker: &Asker, what: &Guarantee) -> Result<(), Box<Refusal>> {
+    pub(super) fn within_quota(
+        &self,
+        requester: &Requester,
+        what: &Guarantee,
+    ) -> Result<(), Box<Refusal>> {
         let Quota { share_ppm, together_ppm, max_grants, shortest_period, allow, .. } =
-            &asker.quota.quota;
+            &requester.quota.quota;
         let kind = what.kind();
         if !allow.contains(&kind) {
             return Err(denied("quota", format!("this user may not have {kind}"), None));
@@ -22,7 +26,7 @@ impl AdmissionState {
             );
             return Err(denied("quota", why, None));
         }
-        let least = asker.quota.quota.least_reservation_ppm;
+        let least = requester.quota.quota.least_reservation_ppm;
         if let Guarantee::Reservation(reservation) = what
             && what.share_ppm() < least
         {
@@ -33,8 +37,8 @@ impl AdmissionState {
             );
             return Err(denied("quota", why, None));
         }
-        let mut of_user = self.users.get(&asker.uid).copied().unwrap_or_default();
-        let left = self.left_behind(|residual| residual.uid == asker.uid);
+        let mut of_user = self.users.get(&requester.uid).copied().unwrap_or_default();
+        let left = self.left_behind(|residual| residual.uid == requester.uid);
         of_user.ppm += left.ppm;
         of_user.grants += left.grants;
         if of_user.grants >= *max_grants {
@@ -53,7 +57,7 @@ impl AdmissionState {
             }
         };
         within(of_user.ppm, *share_ppm, "this user")?;
-        match (asker.quota.group, together_ppm) {
+        match (requester.quota.group, together_ppm) {
             (Some(gid), Some(limit)) => {
                 let left = self.left_behind(|residual| residual.group == Some(gid));
                 within(self.of_group(gid) + left.ppm, *limit, "this user's group")

@@ -3,7 +3,7 @@
 use punctual_analysis::Steps;
 use punctual_model::{Instant, Reservation};
 
-use super::{AdmissionState, Asker, Sum};
+use super::{AdmissionState, Requester, Sum};
 use punctual_client::grant::GrantId;
 
 /// The residual of an ended reservation.
@@ -22,13 +22,13 @@ impl AdmissionState {
     /// Records that the reservation `had` of `id` has ended, and that its thread keeps `keeps` of
     /// it until it has left.
     ///
-    /// The residual counts as a grant in the quota of `asker`; and until the thread has left, the
+    /// The residual counts as a grant in the quota of `requester`; and until the thread has left, the
     /// upcalls of all CPUs are admitted as if it had the former reservation. `id` need not be
     /// entered: after a restart it is not.
     pub fn remains(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         had: Reservation,
         keeps: Reservation,
         now: Instant,
@@ -41,7 +41,7 @@ impl AdmissionState {
         // It was admitted above the upcalls a moment ago, so it fits again; a failure hardly
         // matters.
         let above = self.system.reserve_above(had, steps).is_ok().then_some(had);
-        let (uid, group) = (asker.uid, asker.quota.group);
+        let (uid, group) = (requester.uid, requester.quota.group);
         let residual = Residual { uid, group, share_ppm: keeps.utilisation_ppm(), above };
         if let Some(before) = self.residuals.insert(id, residual) {
             self.let_go(before, now);

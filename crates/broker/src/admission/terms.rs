@@ -5,7 +5,7 @@ use punctual_client::want::Guarantee;
 
 /// The user that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// The user.
     pub uid: u32,
     /// The user's quota.

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 const HOST: HostProfile = HostProfile::ideal(2);
 
-fn asker(uid: u32, share_ppm: u64) -> Asker {
+fn requester(uid: u32, share_ppm: u64) -> Requester {
     let quota = Quota {
         share_ppm,
         max_grants: 1_000,
@@ -15,7 +15,7 @@ fn asker(uid: u32, share_ppm: u64) -> Asker {
         allow: [Kind::Upcalls, Kind::Reservation, Kind::Priority].into(),
         ..Quota::default()
     };
-    Asker { uid, quota: QuotaOf { quota, group: None } }
+    Requester { uid, quota: QuotaOf { quota, group: None } }
 }
 
 fn upcall(period_us: u64, batch: u32, quantum: u32, pdu_us: u64) -> Upcall {
@@ -38,40 +38,44 @@ const NOW: Instant = Instant::from_nanos(1);
 #[test]
 fn each_rule_of_a_quota_is_held() {
     let admission = || AdmissionState::new(HOST, UpcallOrder::LevelOrder);
-    let mut asker = asker(1, 300_000);
+    let mut requester = requester(1, 300_000);
     let half = Guarantee::Upcalls(vec![upcall(10_000, 5, 1, 1_000)]);
-    let refused = admission().admit(GrantId(1), &asker, &half, NOW).expect_err("50 % of 30 %");
+    let refused = admission().admit(GrantId(1), &requester, &half, NOW).expect_err("50 % of 30 %");
     assert_eq!((refused.test, refused.shortfall), ("quota", Some(Shortfall::Share(200_000))));
     let fast = Guarantee::Upcalls(vec![upcall(50, 1, 1, 1)]);
     assert!(
-        admission().admit(GrantId(1), &asker, &fast, NOW).expect_err("short").why.contains("50us")
+        admission()
+            .admit(GrantId(1), &requester, &fast, NOW)
+            .expect_err("short")
+            .why
+            .contains("50us")
     );
-    let tiny = admission().admit(GrantId(1), &asker, &reservation("2830ns/91295us"), NOW);
+    let tiny = admission().admit(GrantId(1), &requester, &reservation("2830ns/91295us"), NOW);
     let tiny = tiny.expect_err("a tick beyond it is waited for through two minutes");
     assert!(tiny.why.contains("2.83us/91.295ms is less than 0.4 % of a CPU"), "{}", tiny.why);
-    admission().admit(GrantId(1), &asker, &reservation("40us/10ms"), NOW).expect("the least");
-    asker.quota.quota.allow.remove(&Kind::Reservation);
-    let refused = admission().admit(GrantId(1), &asker, &reservation("1ms/10ms"), NOW);
+    admission().admit(GrantId(1), &requester, &reservation("40us/10ms"), NOW).expect("the least");
+    requester.quota.quota.allow.remove(&Kind::Reservation);
+    let refused = admission().admit(GrantId(1), &requester, &reservation("1ms/10ms"), NOW);
     assert_eq!(refused.expect_err("not allowed").why, "this user may not have reservations");
-    asker.quota.quota.max_grants = 1;
+    requester.quota.quota.max_grants = 1;
     let small = Guarantee::Priority { share_ppm: 10_000 };
     let mut admission = admission();
-    admission.admit(GrantId(1), &asker, &small, NOW).expect("the first");
+    admission.admit(GrantId(1), &requester, &small, NOW).expect("the first");
     assert_eq!(
-        admission.admit(GrantId(2), &asker, &small, NOW).expect_err("the second").test,
+        admission.admit(GrantId(2), &requester, &small, NOW).expect_err("the second").test,
         "quota"
     );
-    admission.change(GrantId(1), &asker, &small, NOW).expect("not one more");
+    admission.change(GrantId(1), &requester, &small, NOW).expect("not one more");
 }
 
 #[test]
 fn a_group_shares_what_it_has_together() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
     let member = |uid| {
-        let mut asker = asker(uid, 300_000);
-        asker.quota.group = Some(29);
-        asker.quota.quota.together_ppm = Some(500_000);
-        asker
+        let mut requester = requester(uid, 300_000);
+        requester.quota.group = Some(29);
+        requester.quota.quota.together_ppm = Some(500_000);
+        requester
     };
     admission.admit(GrantId(1), &member(1), &reservation("3ms/10ms"), NOW).expect("30 %");
     let refused = admission.admit(GrantId(2), &member(2), &reservation("3ms/10ms"), NOW);
@@ -82,16 +86,20 @@ fn a_group_shares_what_it_has_together() {
 #[test]
 fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
-    let asker = asker(1, 2_000_000);
+    let requester = requester(1, 2_000_000);
     let most = Guarantee::Upcalls(vec![upcall(10_000, 8, 1, 1_000)]);
-    let cpus = [1, 2].map(|id| admission.admit(GrantId(id), &asker, &most, NOW).expect("one each"));
+    let cpus =
+        [1, 2].map(|id| admission.admit(GrantId(id), &requester, &most, NOW).expect("one each"));
     assert_ne!(cpus[0], cpus[1]);
-    assert!(admission.admit(GrantId(3), &asker, &most, NOW).is_err());
+    assert!(admission.admit(GrantId(3), &requester, &most, NOW).is_err());
     admission.release(GrantId(1), NOW);
-    assert!(admission.admit(GrantId(3), &asker, &most, NOW).is_err(), "what it did may be felt");
+    assert!(
+        admission.admit(GrantId(3), &requester, &most, NOW).is_err(),
+        "what it did may be felt"
+    );
     // A job of 8 ms was pending at most.
     let later = NOW + Duration::from_millis(8);
-    assert_eq!(admission.admit(GrantId(3), &asker, &most, later), Ok(cpus[0]));
+    assert_eq!(admission.admit(GrantId(3), &requester, &most, later), Ok(cpus[0]));
 }
 
 /// 5 of 10 ms above 4 of 20 ms on each CPU. Who gives 4 of the 5 back at once after a job gets nobody else a place that the
@@ -100,38 +108,39 @@ fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
 fn what_a_change_gives_back_is_free_when_others_feel_it_no_more() {
     let mut admission =
         AdmissionState::new(HostProfile { cpus: 1, ..HOST }, UpcallOrder::LevelOrder);
-    let asker = asker(1, 2_000_000);
+    let requester = requester(1, 2_000_000);
     let of = |period: u64, batch: u32| Guarantee::Upcalls(vec![upcall(period, batch, 1, 1_000)]);
-    admission.admit(GrantId(1), &asker, &of(20_000, 6), NOW).expect("alone");
-    admission.admit(GrantId(2), &asker, &of(10_000, 5), NOW).expect("beside it");
-    admission.change(GrantId(2), &asker, &of(10_000, 1), NOW).expect("less is never refused");
+    admission.admit(GrantId(1), &requester, &of(20_000, 6), NOW).expect("alone");
+    admission.admit(GrantId(2), &requester, &of(10_000, 5), NOW).expect("beside it");
+    admission.change(GrantId(2), &requester, &of(10_000, 1), NOW).expect("less is never refused");
     assert_eq!(admission.granted_ppm(), 400_000);
-    let denied = admission.admit(GrantId(3), &asker, &of(10_000, 4), NOW).expect_err("it is felt");
+    let denied =
+        admission.admit(GrantId(3), &requester, &of(10_000, 4), NOW).expect_err("it is felt");
     assert_eq!(denied.test, "response-time");
     assert!(!admission.settle(NOW + Duration::from_millis(5)));
     let later = NOW + Duration::from_millis(20);
     assert!(admission.settle(later));
-    admission.admit(GrantId(3), &asker, &of(10_000, 4), later).expect("nothing is felt of it");
+    admission.admit(GrantId(3), &requester, &of(10_000, 4), later).expect("nothing is felt of it");
 }
 
 #[test]
 fn a_reservation_is_counted_until_the_kernel_gives_its_bandwidth_back() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
-    let asker = asker(1, 2_000_000);
+    let requester = requester(1, 2_000_000);
     for id in [1, 2] {
-        admission.admit(GrantId(id), &asker, &reservation("8ms/10ms"), NOW).expect("160 %");
+        admission.admit(GrantId(id), &requester, &reservation("8ms/10ms"), NOW).expect("160 %");
     }
     admission.release(GrantId(1), NOW);
     let again = reservation("8ms/10ms");
-    assert!(admission.admit(GrantId(3), &asker, &again, NOW).is_err(), "it lingers");
+    assert!(admission.admit(GrantId(3), &requester, &again, NOW).is_err(), "it lingers");
     let later = NOW + Duration::from_millis(10);
-    admission.admit(GrantId(3), &asker, &again, later).expect("a period later");
+    admission.admit(GrantId(3), &requester, &again, later).expect("a period later");
 }
 
 #[test]
 fn what_is_left_behind_counts_until_it_has_left() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
-    let mut user = asker(1, 800_000);
+    let mut user = requester(1, 800_000);
     user.quota.group = Some(29);
     user.quota.quota.max_grants = 2;
     user.quota.quota.together_ppm = Some(800_000);
@@ -140,7 +149,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
     admission.remains(GrantId(1), &user, had, "2ms/100ms".parse().expect("valid"), NOW);
     assert_eq!((admission.granted_ppm(), admission.of_user(1)), (0, 0));
     let later = NOW + Duration::from_millis(10);
-    let quota = |user: &Asker, what: &str| {
+    let quota = |user: &Requester, what: &str| {
         admission
             .clone()
             .admit(GrantId(2), user, &reservation(what), later)
@@ -151,7 +160,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
         Err(Some(Shortfall::Share(10_000))),
         "in the user's quota"
     );
-    let member = Asker { uid: 2, ..user.clone() };
+    let member = Requester { uid: 2, ..user.clone() };
     assert_eq!(quota(&member, "79ms/100ms"), Err(Some(Shortfall::Share(10_000))), "in the group's");
     quota(&user, "78ms/100ms").expect("beside it");
     admission
@@ -163,7 +172,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
 
     // An upcall that cannot wait for 8 ms.
     let urgent = Guarantee::Upcalls(vec![upcall(10_000, 3, 1, 1_000)]);
-    let other = asker(3, 900_000);
+    let other = requester(3, 900_000);
     let denied = admission.admit(GrantId(4), &other, &urgent, later).expect_err("beneath it");
     assert_eq!(denied.test, "response-time");
     admission.has_left(GrantId(1), NOW);
@@ -177,10 +186,15 @@ fn what_is_left_behind_counts_until_it_has_left() {
 fn every_offer_is_admitted() {
     for order in [UpcallOrder::LevelOrder, UpcallOrder::FixedLevel] {
         let mut admission = AdmissionState::new(HOST, order);
-        let asker = asker(1, 900_000);
-        admission.admit(GrantId(1), &asker, &reservation("3ms/10ms"), NOW).expect("fits");
+        let requester = requester(1, 900_000);
+        admission.admit(GrantId(1), &requester, &reservation("3ms/10ms"), NOW).expect("fits");
         admission
-            .admit(GrantId(2), &asker, &Guarantee::Upcalls(vec![upcall(20_000, 4, 2, 1_000)]), NOW)
+            .admit(
+                GrantId(2),
+                &requester,
+                &Guarantee::Upcalls(vec![upcall(20_000, 4, 2, 1_000)]),
+                NOW,
+            )
             .expect("fits");
         for what in [
             Guarantee::Upcalls(vec![upcall(10_000, 9, 1, 1_000), upcall(40_000, 2, 1, 1_000)]),
@@ -188,11 +202,12 @@ fn every_offer_is_admitted() {
             reservation("10us/10ms"),
             Guarantee::Priority { share_ppm: 500_000 },
         ] {
-            let _refusal = admission.admit(GrantId(3), &asker, &what, NOW).expect_err("too much");
-            let offers = admission.offers(GrantId(3), &asker, &what, NOW);
+            let _refusal =
+                admission.admit(GrantId(3), &requester, &what, NOW).expect_err("too much");
+            let offers = admission.offers(GrantId(3), &requester, &what, NOW);
             assert!(!offers.is_empty(), "{what}");
             for (text, offered) in offers {
-                admission.clone().admit(GrantId(3), &asker, &offered, NOW).expect(&text);
+                admission.clone().admit(GrantId(3), &requester, &offered, NOW).expect(&text);
             }
         }
     }
@@ -202,16 +217,17 @@ fn every_offer_is_admitted() {
 #[test]
 fn a_change_that_is_refused_or_undone_leaves_no_trace() {
     let mut admission = AdmissionState::new(HOST, UpcallOrder::FixedLevel);
-    let asker = asker(1, 2_000_000);
-    admission.admit(GrantId(1), &asker, &reservation("2ms/10ms"), NOW).expect("fits");
-    assert!(admission.change(GrantId(1), &asker, &reservation("95ms/100ms"), NOW).is_err());
+    let requester = requester(1, 2_000_000);
+    admission.admit(GrantId(1), &requester, &reservation("2ms/10ms"), NOW).expect("fits");
+    assert!(admission.change(GrantId(1), &requester, &reservation("95ms/100ms"), NOW).is_err());
     assert_eq!(admission.granted_ppm(), 200_000);
     let before = format!("{admission:?}");
-    let change = admission.change(GrantId(1), &asker, &reservation("4ms/10ms"), NOW).expect("fits");
+    let change =
+        admission.change(GrantId(1), &requester, &reservation("4ms/10ms"), NOW).expect("fits");
     assert_eq!((admission.granted_ppm(), admission.of_user(1)), (400_000, 400_000));
     admission.undo(change);
     assert_eq!(format!("{admission:?}"), before);
-    admission.change(GrantId(1), &asker, &reservation("4ms/10ms"), NOW).expect("fits");
+    admission.change(GrantId(1), &requester, &reservation("4ms/10ms"), NOW).expect("fits");
     assert_eq!((admission.granted_ppm(), admission.of_user(1)), (400_000, 400_000));
 }
 
@@ -222,7 +238,7 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
     let mut refused = 0;
     for _ in 0..40 {
         let mut admission = AdmissionState::new(HOST, UpcallOrder::LevelOrder);
-        let asker = asker(1, 2_000_000);
+        let requester = requester(1, 2_000_000);
         let mut live: BTreeMap<GrantId, Guarantee> = BTreeMap::new();
         for id in (1..40).map(GrantId) {
             if rng.random_ratio(1, 5)
@@ -238,7 +254,7 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
                 let (period, batch) = (rng.random_range(5_000..100_000), rng.random_range(1..6));
                 Guarantee::Upcalls(vec![upcall(period, batch, 1, period / 60)])
             };
-            match admission.admit(id, &asker, &what, NOW) {
+            match admission.admit(id, &requester, &what, NOW) {
                 Ok(_) => _ = live.insert(id, what),
                 Err(_) => refused += 1,
             }

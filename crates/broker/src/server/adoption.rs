@@ -84,8 +84,8 @@ impl Server {
             return Err("its thread has ended".into());
         }
         let (id, started) = (record.id, record.thread_start);
-        let asker = self.asker(record.uid, &record.gids);
-        let cpu = match self.admission.enter(id, &asker, &want.what, now) {
+        let requester = self.requester(record.uid, &record.gids);
+        let cpu = match self.admission.enter(id, &requester, &want.what, now) {
             Ok(cpu) => cpu,
             Err(denied) => {
                 self.not_adopted(&process, &record, &want, now);

@@ -140,32 +140,32 @@ impl Server {
             if let Ok(Want { what: Guarantee::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
             {
-                let asker = self.asker(record.uid, &record.gids);
-                admission.remains(*id, &asker, had, residual(had), now);
+                let requester = self.requester(record.uid, &record.gids);
+                admission.remains(*id, &requester, had, residual(had), now);
             }
         }
         for (id, live) in &mut self.grants {
-            let asker = crate::admission::Asker {
+            let requester = crate::admission::Requester {
                 uid: live.record.uid,
                 quota: self.config.quotas.of(live.record.uid, &live.record.gids),
             };
-            match admission.admit(*id, &asker, &live.want.what, now) {
+            match admission.admit(*id, &requester, &live.want.what, now) {
                 Ok(cpu) => live.cpu = cpu,
                 Err(denied) => {
                     // The number of its CPU may be another CPU's by now.
                     live.cpu = None;
-                    over.push((*id, asker, denied));
+                    over.push((*id, requester, denied));
                 }
             }
         }
         self.admission = admission;
         let known = std::mem::take(&mut self.over);
-        for (id, asker, denied) in over {
+        for (id, requester, denied) in over {
             let Some(live) = self.grants.get(&id) else { continue };
             let want = live.want.clone();
             let must_free_ppm = want.what.share_ppm();
-            warn!(%id, uid = asker.uid, why = %denied, "no room any more");
-            let offers = self.offers(id, &asker, &want);
+            warn!(%id, uid = requester.uid, why = %denied, "no room any more");
+            let offers = self.offers(id, &requester, &want);
             // A holder that was told before keeps its earlier deadline.
             let until = known.get(&id).copied().unwrap_or(until);
             self.over.insert(id, until);

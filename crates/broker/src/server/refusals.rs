@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::Server;
 use super::requests::{Stop, since_1970};
-use crate::admission::Asker;
+use crate::admission::Requester;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
 use punctual_client::grant::GrantId;
@@ -86,16 +86,21 @@ impl Server {
         want: &Want,
         refusal: Box<Refusal>,
     ) -> Stop {
-        let asker = self.asker(peer.uid, &peer.gids);
-        let offers = self.offers(id, &asker, want);
+        let requester = self.requester(peer.uid, &peer.gids);
+        let offers = self.offers(id, &requester, want);
         let short_ppm = short_ppm(&refusal);
         let refused = Refused { test: refusal.test.into(), why: refusal.why, short_ppm, offers };
         self.note(connection, peer, &want.what, &refused);
         Stop::Refused(refused)
     }
 
-    pub(super) fn offers(&mut self, id: GrantId, asker: &Asker, want: &Want) -> Vec<Offered> {
-        let offers = self.admission.offers(id, asker, &want.what, clock::now());
+    pub(super) fn offers(
+        &mut self,
+        id: GrantId,
+        requester: &Requester,
+        want: &Want,
+    ) -> Vec<Offered> {
+        let offers = self.admission.offers(id, requester, &want.what, clock::now());
         let whole = |(change, what)| Offered {
             change,
             want: RawWant::from(&Want { thread: want.thread, what }),

@@ -80,11 +80,11 @@ impl Server {
         self.one_at_a_time(peer, &want)?;
         let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
-        let (asker, now) = (self.asker(peer.uid, &peer.gids), clock::now());
+        let (requester, now) = (self.requester(peer.uid, &peer.gids), clock::now());
         self.has_room(connection, peer, &want)?;
         let cpu = self
             .admission
-            .admit(id, &asker, &want.what, now)
+            .admit(id, &requester, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
         let limited = matches!(want.what.kind(), Kind::Upcalls | Kind::Priority);
         let record = Record {
@@ -150,13 +150,13 @@ impl Server {
                 old_want.thread
             )));
         }
-        let (asker, now) = (self.asker(peer.uid, &peer.gids), clock::now());
+        let (requester, now) = (self.requester(peer.uid, &peer.gids), clock::now());
         if self.over.keys().any(|other| *other != id) {
             self.has_room(connection, peer, &want)?;
         }
         let change = self
             .admission
-            .change(id, &asker, &want.what, now)
+            .change(id, &requester, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
         let cpu = change.cpu();
         let record = Record { want: raw, ..old_record.clone() };

@@ -22,8 +22,8 @@ impl Server {
         if let Ok(Want { what: Guarantee::Reservation(had), .. }) =
             Want::try_from(record.want.clone())
         {
-            let asker = self.asker(record.uid, &record.gids);
-            self.admission.remains(record.id, &asker, had, residual(had), clock::now());
+            let requester = self.requester(record.uid, &record.gids);
+            self.admission.remains(record.id, &requester, had, residual(had), clock::now());
             self.residuals.insert(record.id, record);
         }
     }

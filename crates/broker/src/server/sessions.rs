@@ -9,7 +9,7 @@ use punctual_model::Instant;
 use tracing::{info, warn};
 
 use super::Server;
-use crate::admission::Asker;
+use crate::admission::Requester;
 use crate::guard;
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::sweep::{Allowed, sweep};
@@ -272,8 +272,8 @@ impl Server {
     }
 
     /// Returns the user whose quota applies: the person's, whichever of its ids it uses.
-    pub(super) fn asker(&self, uid: u32, gids: &[u32]) -> Asker {
+    pub(super) fn requester(&self, uid: u32, gids: &[u32]) -> Requester {
         let uid = self.persons.of(uid);
-        Asker { uid, quota: self.config.quotas.of(uid, gids) }
+        Requester { uid, quota: self.config.quotas.of(uid, gids) }
     }
 }

@@ -67,7 +67,7 @@ impl Server {
             granted_ppm: admission.granted_ppm(),
             grants: self.grants.len() as u64,
             connections: self.connections.len() as u64,
-            quota_ppm: self.asker(peer.uid, &peer.gids).quota.quota.share_ppm,
+            quota_ppm: self.requester(peer.uid, &peer.gids).quota.quota.share_ppm,
             yours_ppm: admission.of_user(peer.uid),
             refused: self.refused,
             guard: self.guard_looks,

@@ -211,7 +211,8 @@ fn coming_and_going(report: &Report) -> Vec<String> {
     let joined = report.joined.iter().map(|one| {
         let said = match &one.refusal {
             None => "is admitted".into(),
-            Some(why) => format!("is refused: {why}"),
+            // It reads "refused by …".
+            Some(why) => format!("is {why}"),
         };
         (one.at_ns, format!("\"{}\" asks to join at {} and {said}", one.name, at(one.at_ns)))
     });

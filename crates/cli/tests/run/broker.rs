@@ -181,7 +181,11 @@ fn a_refusal_has_its_numbers_and_what_would_be_granted() {
     let Some(output) = serving.run(&arguments) else { return };
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(1), ""), "{said}");
-    for part in ["refused by the quota test", "40.0 %", "it would be admitted with"] {
+    for part in [
+        "punctual: refused by the quota test of the broker: ",
+        "40.0 %",
+        "it would be admitted with",
+    ] {
         assert!(said.contains(part), "{said}");
     }
     serving.nothing_is_granted();

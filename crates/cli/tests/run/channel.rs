@@ -121,7 +121,8 @@ fn channels_that_do_not_fit_together_start_nothing() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("command \"program 1\"") && said.contains("the broker: refused"),
+        said.contains("command \"program 1\": refused by the ")
+            && said.contains(" test of the broker: "),
         "{said}"
     );
     first.0.set_nonblocking(true).expect("a flag");

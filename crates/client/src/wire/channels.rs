@@ -21,7 +21,7 @@ pub struct Opened {
 
 /// The reason why a channel was not admitted, and what would be at this moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("refused by the {test} test: {why}{}", offers_text(.offers))]
+#[error("refused by the {test} test of the broker: {why}{}", offers_text(.offers))]
 pub struct RefusedChannel {
     /// The failed test, such as `quota`, `processor` or `channel-delay`.
     pub test: String,

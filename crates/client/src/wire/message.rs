@@ -185,7 +185,7 @@ pub enum Answer {
 
 /// The reason of a refusal, and what would be admitted at this moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("refused by the {test} test: {why}{}", offers_text(.offers))]
+#[error("refused by the {test} test of the broker: {why}{}", offers_text(.offers))]
 pub struct Refused {
     /// The failed test, such as `quota`, `response-time` or `reservable-bandwidth`.
     pub test: String,

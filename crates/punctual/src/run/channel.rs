@@ -158,7 +158,7 @@ fn on_trial(
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
     let want = WantedChannel::of_line(name, asked, to);
     let granted = broker.open_channel(&want).map_err(|why| match why {
-        ChannelError::Refused(refused) => Failure::Refused(format!("the broker: {refused}")).into(),
+        ChannelError::Refused(refused) => Failure::Refused(refused.to_string()).into(),
         ChannelError::Client(why) => cannot(&why),
     })?;
     Ok(Some(Trial(broker, granted)))

@@ -140,7 +140,7 @@ impl NotStarted {
         match error {
             punctual_client::SpawnError::Program(error) => Self::Program { program, error },
             punctual_client::SpawnError::Request(RequestError::Refused(refused)) => {
-                Failure::Refused(format!("the broker: {refused}")).into()
+                Failure::Refused(refused.to_string()).into()
             }
             punctual_client::SpawnError::Request(other) => {
                 Failure::CannotHere(format!("the broker: {other}")).into()

@@ -16,7 +16,7 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 
 use super::broker::{Broker, Holds};
-use super::honest::{Asker, AskerReport, DELAY_BOUND, Sender, SenderReport};
+use super::honest::{DELAY_BOUND, Requester, RequesterReport, Sender, SenderReport};
 use super::person::{FIRST_USER, program_to_become};
 use crate::live;
 
@@ -64,7 +64,7 @@ impl Bounds {
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The report of the client that made requests.
-    pub asked: AskerReport,
+    pub asked: RequesterReport,
     /// The report of the client that sent.
     pub sent: SenderReport,
     /// The number of processes of hostile clients.
@@ -99,7 +99,7 @@ impl Round {
                 let _ = program_to_become(rogue::subordinate(*user, number), broker.folder());
             }
         }
-        let asker = Asker::start(FIRST_USER + 50, &broker.socket());
+        let requester = Requester::start(FIRST_USER + 50, &broker.socket());
         let sender = Sender::start(FIRST_USER + 51, &broker.socket());
         let until = clock::now() + self.length;
         let (acted, (mut late, mut problems)) = std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ impl Round {
             .fold((0, 0), |(lives, actions), one| (lives + one.lives, actions + one.actions));
         // The hostile processes die here, with their children.
         drop(acted);
-        let (asked, sent) = (asker.end(), sender.end());
+        let (asked, sent) = (requester.end(), sender.end());
         late.extend(self.judge_waits(&asked, &sent));
         problems.extend(judge(&asked, &sent));
         problems.extend(left_behind(broker, before));
@@ -136,7 +136,7 @@ impl Round {
         Err(Broken { is_late, why })
     }
 
-    fn judge_waits(&self, asked: &AskerReport, sent: &SenderReport) -> Vec<String> {
+    fn judge_waits(&self, asked: &RequesterReport, sent: &SenderReport) -> Vec<String> {
         let bounds = self.bounds;
         unheld(&[
             (asked.worst_ms <= bounds.worst_ms, "an honest request waited too long"),
@@ -151,7 +151,7 @@ fn unheld(all: &[(bool, &str)]) -> Vec<String> {
     all.iter().filter(|(holds, _)| !holds).map(|(_, what)| (*what).to_owned()).collect()
 }
 
-fn judge(asked: &AskerReport, sent: &SenderReport) -> Vec<String> {
+fn judge(asked: &RequesterReport, sent: &SenderReport) -> Vec<String> {
     let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
     let late = sent.delay_ms > bound_ms + 1_000;
     unheld(&[

@@ -25,7 +25,7 @@ use punctual_channel::rings;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
 use punctual_model::{Duration, Instant};
 
-use super::terms::Asker;
+use super::terms::Requester;
 use super::{AdmissionState, denied};
 use crate::config::ChannelsConfig;
 use punctual_client::grant::GrantId;
@@ -149,11 +149,11 @@ impl AdmissionState {
     pub fn admit_channel(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         want: &WantedChannel,
     ) -> Result<(), Box<Refusal>> {
-        self.within_channel_quota(asker, want)?;
-        self.enter_channel(id, asker.uid, want)
+        self.within_channel_quota(requester, want)?;
+        self.enter_channel(id, requester.uid, want)
     }
 
     /// Enters a channel that was granted to a user before, whatever the quota says today.
@@ -177,7 +177,7 @@ impl AdmissionState {
     pub fn change_channel(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         want: &WantedChannel,
         now: Instant,
     ) -> Result<ChannelChange, Box<Refusal>> {
@@ -186,7 +186,7 @@ impl AdmissionState {
             return Err(denied("quota", "there is no such channel".into(), None));
         };
         let steps = &mut Steps::new(self.steps);
-        let answer = self.within_channel_quota(asker, want).and_then(|()| {
+        let answer = self.within_channel_quota(requester, want).and_then(|()| {
             self.asking(want, |system, request| system.try_change(id, request, Some(now), steps))
         });
         let exchange = match answer {
@@ -196,7 +196,7 @@ impl AdmissionState {
                 return Err(refusal);
             }
         };
-        self.count_channel(id, asker.uid, want);
+        self.count_channel(id, requester.uid, want);
         // The old contract is in force until the thread has looked for the new one.
         let looks_within = self.system.carried().map(|one| one.carrier().egress.looks_within());
         let changed = now.saturating_add(looks_within.unwrap_or(Duration::ZERO));

@@ -7,7 +7,7 @@ use punctual_analysis::Steps;
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
 
-use super::super::terms::Asker;
+use super::super::terms::Requester;
 use super::{AdmissionState, ChannelOffer};
 use punctual_client::grant::GrantId;
 use punctual_client::want::WantedChannel;
@@ -24,7 +24,7 @@ impl AdmissionState {
     pub fn channel_offers(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         want: &WantedChannel,
         now: Instant,
     ) -> Vec<ChannelOffer> {
@@ -34,7 +34,7 @@ impl AdmissionState {
         // Offers that it does not suffice for are not made.
         let mut steps = Steps::new(self.steps).briefly();
         let mut fits = |want: &WantedChannel| {
-            self.within_channel_quota(asker, want).is_ok()
+            self.within_channel_quota(requester, want).is_ok()
                 && self
                     .asking(want, |system, request| match is_change {
                         true => system.would_change(id, request, now, &mut steps),

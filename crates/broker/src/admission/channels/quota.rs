@@ -4,7 +4,7 @@ use punctual_analysis::Refusal;
 use punctual_channel::rings;
 use punctual_model::channel::{BitRate, Direction};
 
-use super::super::terms::Asker;
+use super::super::terms::Requester;
 use super::super::{denied, percent};
 use super::AdmissionState;
 use punctual_client::want::{Kind, WantedChannel};
@@ -12,14 +12,15 @@ use punctual_client::want::{Kind, WantedChannel};
 impl AdmissionState {
     pub(super) fn within_channel_quota(
         &self,
-        asker: &Asker,
+        requester: &Requester,
         want: &WantedChannel,
     ) -> Result<(), Box<Refusal>> {
-        let quota = &asker.quota.quota;
+        let quota = &requester.quota.quota;
         if !quota.allow.contains(&Kind::Channels) {
             return Err(denied("quota", "this user may not have channels".into(), None));
         }
-        let has = self.entries_of_channels()?.users.get(&asker.uid).copied().unwrap_or_default();
+        let has =
+            self.entries_of_channels()?.users.get(&requester.uid).copied().unwrap_or_default();
         if has.channels >= quota.max_grants {
             let most = quota.max_grants;
             let why = format!("this user has {} channels and may have {most}", has.channels);

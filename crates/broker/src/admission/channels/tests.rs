@@ -25,14 +25,14 @@ fn config(bits: u64) -> ChannelsConfig {
     ChannelsConfig { cpu, cut, per_packet: Service::from_micros(5), ..config }
 }
 
-fn asker(uid: u32) -> Asker {
+fn requester(uid: u32) -> Requester {
     let quota = Quota {
         link_ppm: 1_000_000,
         max_grants: 100_000,
         queue_memory: u64::MAX,
         ..Quota::default()
     };
-    Asker { uid, quota: QuotaOf { quota, group: None } }
+    Requester { uid, quota: QuotaOf { quota, group: None } }
 }
 
 fn want(bytes: u32, spacing_us: u64, bound_us: u64) -> WantedChannel {
@@ -48,7 +48,8 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
     let mut admitted = 0;
     let denied = loop {
         // 12.464 Mbit/s each, with headers.
-        match admission.admit_channel(GrantId(admitted), &asker(1), &want(1_440, 1_000, 5_000)) {
+        match admission.admit_channel(GrantId(admitted), &requester(1), &want(1_440, 1_000, 5_000))
+        {
             Ok(()) => admitted += 1,
             Err(denied) => break denied,
         }
@@ -57,17 +58,18 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
     assert_eq!((admitted, denied.test), (7, "link"), "{denied}");
     assert!(denied.why.contains("best effort"), "{denied}");
     let urgent = want(1_440, 1_000, 400);
-    let denied = on_link(config(100_000_000)).admit_channel(GrantId(0), &asker(1), &urgent);
+    let denied = on_link(config(100_000_000)).admit_channel(GrantId(0), &requester(1), &urgent);
     assert_eq!(denied.expect_err("two packets take 250us").test, "channel-delay");
     let many = want(10, 20, 5_000);
-    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &many);
+    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &requester(1), &many);
     assert!(denied.is_ok(), "a quarter of a CPU");
     let too_many = want(10, 6, 5_000);
-    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &too_many);
+    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &requester(1), &too_many);
     let denied = denied.expect_err("more than eight tenths");
     assert_eq!((denied.test, denied.resource), ("channel-delay", Resource::Cpu), "{denied}");
     let all_of_it = want(10, 7, 5_000);
-    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &all_of_it);
+    let denied =
+        on_link(config(1_000_000_000)).admit_channel(GrantId(0), &requester(1), &all_of_it);
     assert_eq!(denied.expect_err("nothing is left for best effort").test, "processor");
 }
 
@@ -115,24 +117,24 @@ fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
     // 45 packets in 10 ms, one of a burst and one more, and those that were begun before, of 7.6 ms:
     // at most 148 us each.
     let mut dear = on_host(&steps(50));
-    let denied = dear.admit_channel(GrantId(0), &asker(1), &receives).expect_err("150 us each");
+    let denied = dear.admit_channel(GrantId(0), &requester(1), &receives).expect_err("150 us each");
     assert_eq!(denied.test, "processor", "{denied}");
     assert!(denied.why.contains("7.673"), "{denied}");
-    for (text, offer) in dear.channel_offers(GrantId(0), &asker(1), &receives, NOW) {
-        assert_eq!(dear.clone().admit_channel(GrantId(1), &asker(1), &offer), Ok(()), "{text}");
+    for (text, offer) in dear.channel_offers(GrantId(0), &requester(1), &receives, NOW) {
+        assert_eq!(dear.clone().admit_channel(GrantId(1), &requester(1), &offer), Ok(()), "{text}");
     }
     assert_eq!(
-        dear.admit_channel(GrantId(0), &asker(1), &sends),
+        dear.admit_channel(GrantId(0), &requester(1), &sends),
         Ok(()),
         "sending costs what it did"
     );
     let mut cheap = on_host(&steps(49));
-    assert_eq!(cheap.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
+    assert_eq!(cheap.admit_channel(GrantId(0), &requester(1), &receives), Ok(()));
     // Rounded up.
     assert_eq!(cheap.channels_ppm(), 661_501);
     // A profile without costs of receiving: as for a packet that leaves.
     let mut unknown = on_host("");
-    assert_eq!(unknown.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
+    assert_eq!(unknown.admit_channel(GrantId(0), &requester(1), &receives), Ok(()));
     assert_eq!(unknown.channels_ppm(), 36_001);
     let empty = format!("{:?}", on_host(&steps(49)));
     cheap.withdraw_channel(GrantId(0));
@@ -141,7 +143,7 @@ fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
 
 #[test]
 fn quota_room_and_datagrams_are_looked_at_first() {
-    let mut few = asker(1);
+    let mut few = requester(1);
     few.quota.quota.max_grants = 1;
     few.quota.quota.link_ppm = 100_000;
     let mut admission = on_link(ChannelsConfig { room: 2, ..config(100_000_000) });
@@ -155,8 +157,11 @@ fn quota_room_and_datagrams_are_looked_at_first() {
     let pieces = WantedChannel { framing: Framing::Fragments, ..large };
     assert_eq!(admission.admit_channel(GrantId(0), &few, &pieces), Ok(()));
     assert_eq!(test(admission.admit_channel(GrantId(1), &few, &want(1, 100_000, 0))), "quota");
-    assert_eq!(admission.admit_channel(GrantId(1), &asker(2), &want(1, 100_000, 0)), Ok(()));
-    assert_eq!(test(admission.admit_channel(GrantId(2), &asker(2), &want(1, 100_000, 0))), "room");
+    assert_eq!(admission.admit_channel(GrantId(1), &requester(2), &want(1, 100_000, 0)), Ok(()));
+    assert_eq!(
+        test(admission.admit_channel(GrantId(2), &requester(2), &want(1, 100_000, 0))),
+        "room"
+    );
     few.quota.quota.allow.clear();
     admission.withdraw_channel(GrantId(0));
     assert_eq!(test(admission.admit_channel(GrantId(0), &few, &pieces)), "quota");
@@ -167,12 +172,14 @@ fn best_effort_has_what_is_left_and_never_less_than_its_minimum() {
     let mut admission = on_link(config(100_000_000));
     for id in 0..2 {
         admission
-            .admit_channel(GrantId(id), &asker(1), &want(1_000, 1_000, 0))
+            .admit_channel(GrantId(id), &requester(1), &want(1_000, 1_000, 0))
             .expect("nothing is promised");
     }
     assert_eq!(admission.best_effort_bps(), 50_000_000);
     for id in 2..9 {
-        admission.admit_channel(GrantId(id), &asker(1), &want(1_440, 1_000, 5_000)).expect("room");
+        admission
+            .admit_channel(GrantId(id), &requester(1), &want(1_440, 1_000, 5_000))
+            .expect("room");
     }
     assert_eq!(admission.link_bps(), (5_000_000, 87_248_000, 7_752_000));
     assert_eq!(admission.best_effort_bps(), 6_376_000);
@@ -183,8 +190,8 @@ fn best_effort_has_what_is_left_and_never_less_than_its_minimum() {
 #[test]
 fn reservations_that_would_make_channels_late_are_not_entered() {
     let mut admission = on_link(config(100_000_000));
-    admission.admit_channel(GrantId(0), &asker(1), &want(1_440, 10_000, 4_000)).expect("room");
-    let mut reserver = asker(2);
+    admission.admit_channel(GrantId(0), &requester(1), &want(1_440, 10_000, 4_000)).expect("room");
+    let mut reserver = requester(2);
     reserver.quota.quota.share_ppm = 1_000_000;
     reserver.quota.quota.allow = [Kind::Reservation].into();
     let reservation = |text: &str| Guarantee::Reservation(text.parse().expect("valid"));
@@ -200,11 +207,14 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
         admission.clone().change(GrantId(2), &reserver, &offer, NOW).expect(&text);
     }
     // Counted for later requests.
-    let tight = admission.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
+    let tight = admission.admit_channel(GrantId(1), &requester(1), &want(1_440, 10_000, 1_200));
     assert_eq!(tight.expect_err("beneath the reservation").test, "channel-delay");
     admission.release(GrantId(2), NOW);
     assert!(admission.settle(NOW + Duration::from_millis(20)), "a period later");
-    assert_eq!(admission.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200)), Ok(()));
+    assert_eq!(
+        admission.admit_channel(GrantId(1), &requester(1), &want(1_440, 10_000, 1_200)),
+        Ok(())
+    );
 }
 
 /// A thread that has not left its class when its reservation ended still runs before the channels.
@@ -212,13 +222,13 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
 fn channels_are_beneath_what_ended_reservations_leave() {
     let mut admission = on_link(config(100_000_000));
     let had: Reservation = "1ms/20ms".parse().expect("valid");
-    admission.remains(GrantId(7), &asker(2), had, had, NOW);
+    admission.remains(GrantId(7), &requester(2), had, had, NOW);
     let tight = want(1_440, 10_000, 1_200);
-    let refused = admission.admit_channel(GrantId(1), &asker(1), &tight);
+    let refused = admission.admit_channel(GrantId(1), &requester(1), &tight);
     assert_eq!(refused.expect_err("beneath the remnant").test, "channel-delay");
     admission.has_left(GrantId(7), NOW);
     assert!(admission.settle(NOW + Duration::from_millis(20)), "a period later");
-    assert_eq!(admission.admit_channel(GrantId(1), &asker(1), &tight), Ok(()));
+    assert_eq!(admission.admit_channel(GrantId(1), &requester(1), &tight), Ok(()));
 }
 
 /// Channels that are carried stay entered when the host changes, even if it no longer has room for
@@ -229,7 +239,7 @@ fn channels_are_taken_over_by_other_books() {
     for id in 0..5 {
         let bound = if id == 4 { 0 } else { 5_000 };
         let wanted = want(1_440, 1_000, bound);
-        before.admit_channel(GrantId(id), &asker(id as u32 % 2), &wanted).expect("room");
+        before.admit_channel(GrantId(id), &requester(id as u32 % 2), &wanted).expect("room");
     }
     let figures = |admission: &AdmissionState| {
         let (link, share) = (admission.link_bps(), admission.best_effort_share());
@@ -259,18 +269,18 @@ fn a_closed_channel_counts_until_others_feel_it_no_more() {
     let mut admission = on_link(config(10_000_000));
     let long = want(1_440, 20_000, 12_000);
     let granted = (0..)
-        .take_while(|id| admission.admit_channel(GrantId(*id), &asker(1), &long).is_ok())
+        .take_while(|id| admission.admit_channel(GrantId(*id), &requester(1), &long).is_ok())
         .count();
     assert!(granted > 1, "{granted}");
     let of_user = admission.channels_of_user(1);
     admission.release_channel(GrantId(0), NOW);
     assert_ne!(admission.channels_of_user(1), of_user, "the quota is free at once");
-    let refused = admission.admit_channel(GrantId(1_000), &asker(1), &long);
+    let refused = admission.admit_channel(GrantId(1_000), &requester(1), &long);
     assert!(refused.expect_err("it is felt").why.contains("what has left counts for up to"));
     let by = admission.system.free_by().expect("it still counts");
     assert!(by > NOW && by < NOW + Duration::from_secs(1), "{by}");
     assert!(admission.settle(by));
-    assert_eq!(admission.admit_channel(GrantId(1_000), &asker(1), &long), Ok(()));
+    assert_eq!(admission.admit_channel(GrantId(1_000), &requester(1), &long), Ok(()));
 }
 
 /// After any sequence of operations, the entered channels are those that demand analysis admits;
@@ -305,17 +315,17 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                 }
                 (true, false) => {
                     let before = format!("{admission:?}");
-                    let change = admission.change_channel(id, &asker(1), &wanted, now);
+                    let change = admission.change_channel(id, &requester(1), &wanted, now);
                     let changed = format!("{admission:?}");
                     change.map(|change| {
                         admission.undo_channel(change);
                         assert_eq!(format!("{admission:?}"), before, "seed {seed}");
-                        let again = admission.change_channel(id, &asker(1), &wanted, now);
+                        let again = admission.change_channel(id, &requester(1), &wanted, now);
                         again.map(drop).expect("as before");
                         assert_eq!(format!("{admission:?}"), changed, "seed {seed}");
                     })
                 }
-                (false, _) => admission.admit_channel(id, &asker(1), &wanted),
+                (false, _) => admission.admit_channel(id, &requester(1), &wanted),
             };
             match outcome {
                 Ok(()) => {
@@ -325,12 +335,12 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                 Err(_) => {
                     refused += 1;
                     assert_eq!(format!("{admission:?}"), before, "seed {seed}");
-                    for (text, offer) in admission.channel_offers(id, &asker(1), &wanted, now) {
+                    for (text, offer) in admission.channel_offers(id, &requester(1), &wanted, now) {
                         offered += 1;
                         let mut trial = admission.clone();
                         let taken = match list.contains_key(&id) {
-                            true => trial.change_channel(id, &asker(1), &offer, now).map(drop),
-                            false => trial.admit_channel(id, &asker(1), &offer),
+                            true => trial.change_channel(id, &requester(1), &offer, now).map(drop),
+                            false => trial.admit_channel(id, &requester(1), &offer),
                         };
                         assert_eq!(taken, Ok(()), "seed {seed}: {text}");
                     }
@@ -367,8 +377,9 @@ fn extremes_are_decided_about() {
                             framing: Framing::Fragments,
                             ..want(1, 1, 1)
                         };
-                        let _ = admission.admit_channel(GrantId(id), &asker(1), &wanted);
-                        let _ = admission.channel_offers(GrantId(id + 1), &asker(1), &wanted, NOW);
+                        let _ = admission.admit_channel(GrantId(id), &requester(1), &wanted);
+                        let _ =
+                            admission.channel_offers(GrantId(id + 1), &requester(1), &wanted, NOW);
                         id += 1;
                     }
                 }
@@ -387,16 +398,19 @@ fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Ve
     let empty = format!("{admission:?}");
     let mut granted = 0;
     let (denied, offers) = loop {
-        match admission.admit_channel(GrantId(granted), &asker(1), want) {
+        match admission.admit_channel(GrantId(granted), &requester(1), want) {
             Ok(()) => granted += 1,
             Err(denied) => {
-                break (denied, admission.channel_offers(GrantId(granted), &asker(1), want, NOW));
+                break (
+                    denied,
+                    admission.channel_offers(GrantId(granted), &requester(1), want, NOW),
+                );
             }
         }
     };
     for (text, offer) in &offers {
         assert_eq!(
-            admission.clone().admit_channel(GrantId(granted), &asker(1), offer),
+            admission.clone().admit_channel(GrantId(granted), &requester(1), offer),
             Ok(()),
             "{text}"
         );
@@ -442,7 +456,7 @@ fn a_refusal_names_the_budget_that_would_do() {
         let mut admission =
             on_link(ChannelsConfig { cpu: cpu.parse().expect("valid"), ..config.clone() });
         (0..)
-            .take_while(|id| admission.admit_channel(GrantId(*id), &asker(1), &call).is_ok())
+            .take_while(|id| admission.admit_channel(GrantId(*id), &requester(1), &call).is_ok())
             .count()
     };
     assert_eq!((granted("500us/1ms"), granted("510us/1ms") > 165), (165, true));
@@ -470,7 +484,8 @@ fn as_many_channels_receive_as_their_reads_leave_room_for() {
         let mut admission = on_link(config);
         let direction = Direction::Receive;
         let wanted = WantedChannel { direction, ..want(160, spacing, 20_000) };
-        let admits = |id: &u64| admission.admit_channel(GrantId(*id), &asker(1), &wanted).is_ok();
+        let admits =
+            |id: &u64| admission.admit_channel(GrantId(*id), &requester(1), &wanted).is_ok();
         (0..).take_while(admits).count()
     };
     // As `docs/channels.md` says.
@@ -512,7 +527,7 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
             if rng.random_bool(receives) {
                 wanted.direction = Direction::Receive;
             }
-            if admission.admit_channel(GrantId(id), &asker(1), &wanted).is_ok()
+            if admission.admit_channel(GrantId(id), &requester(1), &wanted).is_ok()
                 && wanted.direction == Direction::Receive
             {
                 let packet = cut.packet_bytes();

@@ -17,7 +17,7 @@ use punctual_policy::ingress::UNEVENNESS;
 
 use super::super::requests::since_1970;
 use super::{Carried, Channels};
-use crate::admission::{AdmissionState, Asker};
+use crate::admission::{AdmissionState, Requester};
 use crate::config::WireKind;
 use punctual_client::grant::GrantId;
 use punctual_client::want::WantedChannel;
@@ -77,15 +77,15 @@ impl Channels {
     pub(super) fn kept(
         &mut self,
         id: GrantId,
-        asker: &Asker,
+        requester: &Requester,
         admission: &AdmissionState,
     ) -> Option<u64> {
         let geometry = self.live.get(&id)?.want.geometry();
-        let (channels, entered) = admission.channels_of_user(asker.uid);
+        let (channels, entered) = admission.channels_of_user(requester.uid);
         // A channel that was granted before has room, whatever the quota says today.
-        let most = asker.quota.quota.queue_memory.max(entered);
+        let most = requester.quota.quota.queue_memory.max(entered);
         self.memory.look();
-        self.memory.exceeds(asker.uid, rings::bytes(geometry), most, channels.into())
+        self.memory.exceeds(requester.uid, rings::bytes(geometry), most, channels.into())
     }
 
     /// Makes a queue for a channel that has none, in place of an earlier one that is not attached.

@@ -191,9 +191,9 @@ impl Server {
                 let want = WantedChannel::try_from(record.channel.clone())
                     .map_err(|why| why.to_string())?;
                 let process = Process::find(record.process).ok_or("its process has ended")?;
-                let asker = self.asker(record.uid, &record.gids);
+                let requester = self.requester(record.uid, &record.gids);
                 self.channels.as_ref().ok_or("there are no channels any more")?;
-                let entered = self.admission.enter_channel(id, asker.uid, &want);
+                let entered = self.admission.enter_channel(id, requester.uid, &want);
                 entered.map_err(|denied| denied.to_string())?;
                 let key = record.process;
                 let peer = Peer { process, uid: record.uid, gids: record.gids.clone() };

@@ -42,12 +42,12 @@ impl Server {
         self.channels_mut()?;
         let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
-        let asker = self.asker(peer.uid, &peer.gids);
+        let requester = self.requester(peer.uid, &peer.gids);
         let (channels, admission) = self.channels_and_admission()?;
         let now = clock::now();
         channels.release_what_is_spent(now, admission);
         admission.catch_up(now);
-        if let Err(denied) = admission.admit_channel(id, &asker, &want) {
+        if let Err(denied) = admission.admit_channel(id, &requester, &want) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let record = ChannelRecord {
@@ -87,15 +87,15 @@ impl Server {
         files: &mut Vec<OwnedFd>,
     ) -> Result<Answer, Stop> {
         self.own_channel(peer, id)?;
-        let asker = self.asker(peer.uid, &peer.gids);
+        let requester = self.requester(peer.uid, &peer.gids);
         let (channels, admission) = self.channels_and_admission()?;
-        if let Some(bytes) = channels.kept(id, &asker, admission) {
+        if let Some(bytes) = channels.kept(id, &requester, admission) {
             return Ok(Answer::Kept { bytes });
         }
         // A queue that is not attached costs memory: make one no more often than other requests are
         // served.
         self.may_attach(peer)?;
-        let made = self.channels_mut()?.make(id, asker.uid, first);
+        let made = self.channels_mut()?.make(id, requester.uid, first);
         let (answer, passed) = made.map_err(Stop::Error)?;
         files.extend(passed.into_descriptors());
         Ok(answer)
@@ -126,7 +126,7 @@ impl Server {
         let want =
             WantedChannel::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
         self.own_channel(peer, id)?;
-        let asker = self.asker(peer.uid, &peer.gids);
+        let requester = self.requester(peer.uid, &peer.gids);
         let (channels, admission) = self.channels_and_admission()?;
         let Some(live) = channels.live.get(&id) else { return Err(no_such(id)) };
         let before = live.want.clone();
@@ -153,7 +153,7 @@ impl Server {
             return Err(Stop::Error(why));
         }
         let (old, carried) = (live.record.clone(), live.sent_as());
-        let change = match admission.change_channel(id, &asker, &want, clock::now()) {
+        let change = match admission.change_channel(id, &requester, &want, clock::now()) {
             Ok(change) => change,
             Err(denied) => return Err(self.channel_denied(peer, id, &want, *denied)),
         };
@@ -249,10 +249,10 @@ impl Server {
         want: &WantedChannel,
         refusal: Refusal,
     ) -> Stop {
-        let asker = self.asker(peer.uid, &peer.gids);
+        let requester = self.requester(peer.uid, &peer.gids);
         let Some(channels) = &mut self.channels else { return Stop::Error(NO_CHANNELS.into()) };
         channels.refused += 1;
-        let offers = self.admission.channel_offers(id, &asker, want, clock::now());
+        let offers = self.admission.channel_offers(id, &requester, want, clock::now());
         let whole = |(change, want)| OfferedChannel { change, channel: RawChannel::from(&want) };
         let refused = RefusedChannel {
             test: refusal.test.into(),
