@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use punctual::admission::Answer;
 use punctual_analysis::Refusal;
+use punctual_frontend::exit::{Exit, Outcome};
+use punctual_frontend::output;
 use punctual_model::Contract;
 
-use crate::contract_file;
-use crate::exit::{Exit, Outcome};
-use crate::host_profile::ProfileArgs;
-use crate::output;
+use crate::inputs::{ProfileArgs, read_contract};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +49,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let declared = contract_file::read(&args.contract)?;
+    let declared = read_contract(&args.contract)?;
     let answer = Answer::new(declared, args.profile.choose()?, args.explain);
     if args.json {
         output::json(&answer)?;

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual::calibrate::{self, Options, ProfileFile, ProfileFileError};
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
 use punctual_model::Duration;
 use punctual_model::host::Percentile;
 use punctual_model::units::{Bytes, MessageBytes};
-
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:

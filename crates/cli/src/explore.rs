@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use punctual::explore::{self, Exploration, Folder, FolderError, Options, Report};
 use punctual::host::Chosen;
+use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_frontend::options::time;
+use punctual_frontend::output;
 use punctual_model::Duration;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::ProfileArgs;
-use crate::{contract_file, output};
+use crate::inputs::{ProfileArgs, read_contract};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,7 +95,7 @@ impl From<Sweep> for explore::Sweeps {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let contract = contract_file::read(&args.contract)?.contract;
+    let contract = read_contract(&args.contract)?.contract;
     let Chosen { host, stamp, .. } = args.profile.choose()?;
     let options = Options {
         what: args.what.into(),

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use punctual::export::{self, ExportError};
 use punctual::trace::State;
-
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
 
 const HELP: &str = "\
 Examples:

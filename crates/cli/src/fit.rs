@@ -7,13 +7,13 @@ mod text;
 use std::ffi::OsString;
 
 use punctual::fit::{self, Margin, Options, Trial};
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::options::time;
+use punctual_frontend::output;
 use punctual_model::Duration;
 
-use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::ProfileArgs;
-use crate::output;
+use crate::inputs::ProfileArgs;
 use crate::why::target;
-use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

@@ -1,15 +1,14 @@
 //! `punctual inject`: takes a CPU's time on purpose, to find the programs that cannot bear it.
 
 use clap::ValueEnum;
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::options::time;
+use punctual_frontend::output;
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
 use punctual_model::Duration;
 use punctual_observe::inject::{self, InjectError, Injected, Plan, Trouble};
 use serde::Serialize;
-
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
-use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

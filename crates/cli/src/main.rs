@@ -2,13 +2,12 @@
 
 mod admit;
 mod calibrate;
-mod contract_file;
 mod doctor;
 mod explore;
 mod export;
 mod fit;
-mod host_profile;
 mod inject;
+mod inputs;
 mod metrics;
 mod modem;
 mod report;
@@ -23,7 +22,7 @@ mod why;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use punctual_frontend::{exit, output, trace_file};
+use punctual_frontend::exit;
 
 /// Real-time guarantees for periodic work on stock Linux: declare, admit, run, police, prove.
 #[derive(Parser)]

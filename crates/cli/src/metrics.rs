@@ -15,11 +15,10 @@ use punctual::metrics::{Address, Format, Source, serve};
 use punctual::watch::Jobs;
 use punctual_broker::kernel::privileges::{self, Account};
 use punctual_client::{ClientError, SOCKET};
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
 use punctual_linux::process::die_with_parent;
 use rustix::thread::CapabilitySet;
-
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
 
 const HELP: &str = "\
 Examples:

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::exit::{Failure, Outcome};
+use punctual_frontend::exit::{Failure, Outcome};
 
 const PROGRAM: &str = "punctual-modem";
 

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output::{self, NewFile};
 use punctual_report::{ReadError, Report};
 
-use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::ProfileArgs;
-use crate::output::{self, NewFile};
 use punctual::host::Chosen;
+
+use crate::inputs::ProfileArgs;
 
 const HELP: &str = "\
 Examples:

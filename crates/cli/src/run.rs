@@ -8,7 +8,7 @@ mod notices;
 mod text;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use punctual::contract::Declared;
@@ -16,15 +16,15 @@ use punctual::run::{
     Compact, Error, NotStarted, Notice, Outcome as Ended, Prepared, Program, Ran, Reserve, Settings,
 };
 use punctual_client::SOCKET;
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
+use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{Enforcement, Reservation};
 use serde::Serialize;
 
-use crate::contract_file;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::ProfileArgs;
-use crate::output;
-use crate::trace_file::TraceArgs;
+use self::notices::{Manner, say};
+use crate::inputs::{ProfileArgs, read_contract};
 
 /// The shells' exit codes for commands that cannot be executed (POSIX, Shell Command Language,
 /// 2.8.2).
@@ -123,15 +123,6 @@ pub(crate) struct Args {
     /// The program and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// The form of messages while programs run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
-    Text,
-    Json,
-    /// Only messages that the user must see.
-    Quiet,
 }
 
 /// The requested mechanism for a reservation.
@@ -246,7 +237,7 @@ struct One<'a> {
 }
 
 fn contract(args: &Args, file: &Path) -> Outcome {
-    let Declared { contract, text: declared, .. } = contract_file::read(file)?;
+    let Declared { contract, text: declared, .. } = read_contract(file)?;
     let host = args.profile.choose()?.host;
     let tell = &mut |notice: &Notice<'_>| notices::print(notice, args.manner());
     let prepared = match Prepared::contract(&contract, &host, &args.only, args.settings(), tell) {
@@ -324,9 +315,4 @@ fn not_run(error: Error) -> Outcome {
     say(&format!("punctual: {error}"));
     let is_not_found = matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
     Ok(Exit::OfProgram(if is_not_found { NOT_FOUND } else { NOT_EXECUTABLE }))
-}
-
-/// Prints a line on standard error. Errors are ignored, since only the programs' results count.
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
 }

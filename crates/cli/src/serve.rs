@@ -10,15 +10,15 @@ use punctual_broker::parts::Part;
 use punctual_broker::server::{ChannelTrace, Measured, Options, ServeError, Server};
 use punctual_broker::{CONFIG, STATE};
 use punctual_client::SOCKET;
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
+use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::Instant;
 use punctual_observe::{RecordError, Recorder};
 use punctual_trace::{Event, Subject};
 
-use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::ProfileArgs;
+use crate::inputs::ProfileArgs;
 use crate::metrics;
-use crate::output;
-use crate::trace_file::TraceArgs;
 
 const HELP: &str = "\
 Examples: as a service; in a terminal, for a trial; a check of a configuration

@@ -9,13 +9,14 @@ use std::path::Path;
 use punctual::contract::Declared;
 use punctual::host::Chosen;
 use punctual::simulate::{Report, Simulation, search};
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
 use punctual_model::{Contract, Instant};
 use serde::Serialize;
 
-use crate::contract_file;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
 use traces::Traces;
+
+use crate::inputs::read_contract;
 
 pub(crate) use options::Args;
 
@@ -28,7 +29,7 @@ struct Page<'a, T> {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let declared = contract_file::read(&args.contract)?;
+    let declared = read_contract(&args.contract)?;
     let chosen = args.profile.choose()?;
     let answer = if args.witness { witness } else { simulate };
     answer(args, &declared, &chosen).map_err(|failure| match failure {

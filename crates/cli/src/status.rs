@@ -8,11 +8,10 @@ use comfy_table::{CellAlignment, Table, presets};
 use punctual::watch::BrokerState;
 use punctual_client::wire::{GrantStatus, GuardStatus, Status};
 use punctual_client::{Broker, SOCKET};
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::output;
 use punctual_model::units::percent;
 use punctual_model::{Duration, Service};
-
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
 
 const HELP: &str = "\
 Examples: your own grants; as root, those of all users

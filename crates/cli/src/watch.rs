@@ -5,13 +5,12 @@
 //! picture   plain data                                    │
 //! state     the user's choices: (state, key) -> state     │
 //! draw      picture + state  ──▶  a screen  ◀─────────────┘
-//! live      the loop;   once: one frame;   screen: takes and restores the terminal
+//! live      the loop;   screen: takes and restores the terminal
 //! ```
 
 mod draw;
 mod live;
 mod look;
-mod once;
 mod picture;
 mod rows;
 mod screen;
@@ -26,15 +25,16 @@ use std::path::PathBuf;
 use punctual::program::Target;
 use punctual::watch::{Scope, Watcher};
 use punctual_client::SOCKET;
+use punctual_frontend::exit::{Exit, Outcome};
+use punctual_frontend::options::time;
+use punctual_frontend::output;
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_trace::Promise;
 
+use self::live::LOOK;
 use self::look::Look;
 use self::state::State;
-use crate::exit::{Exit, Outcome};
-use crate::output;
-use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:
@@ -90,9 +90,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The period at which the picture is updated.
-const LOOK: Duration = Duration::from_millis(500);
-
 /// Long enough for one window of use.
 const ONCE: Duration = Duration::from_millis(1_500);
 
@@ -121,8 +118,8 @@ fn print_one(mut watcher: Watcher, length: Duration, size: (u16, u16)) -> Outcom
         state = watcher.state();
     }
     drop(watcher);
-    let frame = once::frame(&rows::picture(&state), &State::default(), Look::new(true), size);
-    output::print(&once::text(&frame))?;
+    let frame = draw::frame(&rows::picture(&state), &State::default(), Look::new(true), size);
+    output::print(&draw::text(&frame))?;
     Ok(Exit::Kept)
 }
 

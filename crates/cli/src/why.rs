@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use punctual::program::Target;
 use punctual::trace::Recorded;
 use punctual::why::{self, EndRecord, LateRecord, Options, late_at_end};
+use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::options::time;
+use punctual_frontend::output;
+use punctual_frontend::trace_file::TraceArgs;
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_trace::check::{Unjudgeable, Verdict};
 use serde::Serialize;
-
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
-use crate::trace_file::TraceArgs;
-use punctual_frontend::options::time;
 
 const HELP: &str = "\
 Examples:

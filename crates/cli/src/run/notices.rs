@@ -1,19 +1,33 @@
 //! Prints messages on standard error while programs run.
 
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use punctual::run::{Compact, GrantNews, Notice, Terms};
 use punctual_broker::kernel::take::residual;
 use punctual_client::wire::{Event, Offered};
+use punctual_frontend::exit::complain;
+use punctual_frontend::output;
+use punctual_frontend::trace_file::complain_of;
 use punctual_model::command::Backend;
 use punctual_model::units::percent;
 use punctual_model::{Duration, Reservation};
 
-use super::{Manner, say};
-use crate::exit::complain;
-use crate::host_profile::note;
-use crate::output;
-use crate::trace_file::complain_of;
+use crate::inputs::note;
+
+/// The form of messages while programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    Text,
+    Json,
+    /// Only messages that the user must see.
+    Quiet,
+}
+
+/// Prints a line on standard error. Errors are ignored, since only the programs' results count.
+pub(super) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
 
 /// Prints a notice in the form that `manner` selects, if it includes the notice.
 pub(super) fn print(notice: &Notice<'_>, manner: Manner) {

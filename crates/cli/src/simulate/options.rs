@@ -6,11 +6,11 @@ use clap::ValueEnum;
 use punctual::simulate::{
     self, ExtraReleases, Flood, LateTimers, Options, Overheads, Overrun, When,
 };
+use punctual_frontend::options::time;
+use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::{Duration, Reservation};
 
-use crate::host_profile::ProfileArgs;
-use crate::trace_file::TraceArgs;
-use punctual_frontend::options::time;
+use crate::inputs::ProfileArgs;
 
 const EXAMPLES: &str = "\
 Examples:

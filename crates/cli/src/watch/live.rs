@@ -7,19 +7,21 @@ use std::thread;
 use std::time::Duration as Time;
 
 use punctual::watch::Watcher;
+use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_linux::clock;
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant};
 use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::LOOK;
 use super::draw::draw;
 use super::look::Look;
 use super::picture::Picture;
 use super::rows;
 use super::screen::Screen;
 use super::state::State;
-use crate::exit::{Exit, Failure, Outcome};
+
+/// The period at which the picture is updated.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// The longest wait for a key, and so the oldest age of a picture on the screen.
 const WAIT: Time = Time::from_millis(100);

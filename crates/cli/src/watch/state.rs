@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::draw::detail;
 use super::picture::{Key, Picture, Row};
+use super::words::details;
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl State {
     fn moves(&mut self, by: isize, picture: &Picture) {
         if self.view == View::Detail {
             let rows = self.sorted(picture);
-            let lines = self.place(&rows).map_or(0, |at| detail::lines(rows[at]).len());
+            let lines = self.place(&rows).map_or(0, |at| details(rows[at]).len());
             let last = isize::try_from(lines).unwrap_or(0).clamp(1, isize::from(i16::MAX)) - 1;
             let to = isize::try_from(self.scroll).unwrap_or(0).saturating_add(by).clamp(0, last);
             self.scroll = u16::try_from(to).unwrap_or(0);

@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
+use super::draw::{frame, text};
 use super::look::Look;
-use super::once::{frame, text};
 use super::picture::{Key, Late, Picture, Row};
 use super::state::State;
 

@@ -1,4 +1,6 @@
-//! Formats numbers and names for narrow columns.
+//! Formats numbers and names for narrow columns, and all that is known of a row as lines.
+
+use super::picture::{Late, Row};
 
 /// Formats parts per million of a CPU as a percentage.
 pub(crate) fn percent(ppm: u64) -> String {
@@ -69,6 +71,63 @@ pub(crate) fn plain(text: &str) -> String {
 fn is_format(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The most causes listed for a late job.
+const CAUSES: usize = 5;
+
+/// Returns all lines of the detail; the empty one is the place of the sparkline.
+pub(crate) fn details(row: &Row) -> Vec<String> {
+    let none = || "–".to_owned();
+    let mut lines = vec![
+        fact("what", &format!("{}: {}", row.kind, plain(&row.what))),
+        fact("granted", &row.granted_ppm.map_or_else(none, percent)),
+        fact("used", &row.used_ppm.map_or_else(none, percent)),
+        fact("CPU", &row.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())),
+        fact("jobs", &row.jobs.map_or_else(none, |jobs| jobs.to_string())),
+        fact("late", &row.late.map_or_else(none, |late| late.to_string())),
+        fact("least slack", &row.slack_ns.map_or_else(none, signed_time)),
+    ];
+    lines.extend(row.facts.iter().map(|(what, said)| fact(what, &plain(said))));
+    lines.push(latencies(row));
+    if !row.latencies.is_empty() {
+        lines.push(String::new());
+    }
+    for late in &row.late_jobs {
+        lines.extend(late_job(late));
+    }
+    lines
+}
+
+fn fact(what: &str, said: &str) -> String {
+    format!("{what:<12}{said}")
+}
+
+/// Returns the percentiles of the recent wake-up latencies.
+pub(crate) fn latencies(row: &Row) -> String {
+    match [50, 99, 100].map(|percent| row.latency(percent)) {
+        [Some(p50), Some(p99), Some(max)] => format!(
+            "wake-up latency of the last {}: p50 {}, p99 {}, max {}",
+            row.latencies.len(),
+            time(p50),
+            time(p99),
+            time(max)
+        ),
+        _ => "No wake-up was seen.".to_owned(),
+    }
+}
+
+/// Describes a late job and its causes.
+pub(crate) fn late_job(late: &Late) -> Vec<String> {
+    let Late { job, tardiness_ns, own_ns, causes } = late;
+    let head = format!(
+        "Job {job} was late by {}, after {} of its own work:",
+        time(*tardiness_ns),
+        time(*own_ns)
+    );
+    let causes = causes.iter().take(CAUSES);
+    let causes = causes.map(|(share, cause)| format!("  {:>8}  {}", time(*share), plain(cause)));
+    std::iter::once(head).chain(causes).collect()
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ fn enter_opens_and_escape_closes() {
     let open = keys(&[KeyCode::Enter], &picture);
     assert_eq!((open.view, open.chosen), (View::Detail, Some(Key::Grant(1))));
     let scrolled = press(press(open.clone(), KeyCode::End, &picture), KeyCode::Up, &picture);
-    assert_eq!(usize::from(scrolled.scroll), detail::lines(&picture.rows[0]).len() - 2);
+    assert_eq!(usize::from(scrolled.scroll), details(&picture.rows[0]).len() - 2);
     assert_eq!(scrolled.chosen, open.chosen);
     for code in [KeyCode::Esc, KeyCode::Backspace, KeyCode::Left] {
         let closed = press(scrolled.clone(), code, &picture);

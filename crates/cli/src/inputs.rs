@@ -1,10 +1,11 @@
-//! The `--host-profile` option, which chooses a profile.
+//! Reads what most commands are given: a contract, and the host profile that `--host-profile`
+//! chooses. Both come with notes for the user.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use punctual::contract::{self, Declared};
 use punctual::host::{self, Chosen};
-
-use crate::exit::Failure;
+use punctual_frontend::exit::Failure;
 
 /// The option that chooses a profile.
 #[derive(clap::Args, Clone)]
@@ -23,6 +24,14 @@ impl ProfileArgs {
         note(&chosen.notes);
         Ok(chosen)
     }
+}
+
+/// Reads and validates the contract at `path`; "-" is standard input. Prints a line on standard
+/// error for each part of the file that the contract does not cover.
+pub(crate) fn read_contract(path: &Path) -> Result<Declared, Failure> {
+    let declared = contract::read(path)?;
+    note(&declared.notes);
+    Ok(declared)
 }
 
 /// Prints notes on standard error, one a line.
