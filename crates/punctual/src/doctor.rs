@@ -7,7 +7,6 @@ mod kernel;
 mod machine;
 mod network;
 mod privileges;
-mod profile;
 
 use serde::Serialize;
 
@@ -64,7 +63,7 @@ pub fn diagnose(interface: Option<&str>) -> Diagnosis {
     ]);
     checks.extend(machine::checks());
     checks.extend(containment::checks());
-    checks.push(profile::check());
+    checks.push(machine::profile());
     // The probes must be over first: a CPU that runs them is not idle.
     let network = network.checks();
     let (idle, idle_cpus) = idle::check();

@@ -8,12 +8,10 @@ mod lines;
 mod perfetto;
 mod table;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
-use thiserror::Error;
-
-use crate::Failure;
+pub use crate::failure::ExportError;
 use crate::trace::State;
 
 /// The format of an export.
@@ -27,17 +25,6 @@ pub enum Format {
     Json,
     /// CSV with a row for each event.
     Csv,
-}
-
-/// The reason why an export stopped.
-#[derive(Debug, Error)]
-pub enum ExportError {
-    /// The trace cannot be read.
-    #[error("{0}")]
-    Read(#[from] Failure),
-    /// The output cannot be written.
-    #[error("cannot be written: {0}")]
-    Write(#[from] io::Error),
 }
 
 /// Writes the trace file at `path` to `out` in a format, as far as it can be read. Returns whether

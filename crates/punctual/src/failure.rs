@@ -1,6 +1,7 @@
-//! The error of most functions of this crate.
+//! The errors that several modules of this crate share.
 
 use std::fmt::Display;
+use std::io;
 
 /// An error that is reported to a person, as one or more sentences.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,4 +27,15 @@ impl Failure {
     pub fn cannot_here(why: impl Display) -> Self {
         Self::CannotHere(why.to_string())
     }
+}
+
+/// The reason why an [export](crate::export) stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The trace cannot be read.
+    #[error("{0}")]
+    Read(#[from] Failure),
+    /// The output cannot be written.
+    #[error("cannot be written: {0}")]
+    Write(#[from] io::Error),
 }

@@ -9,8 +9,6 @@ mod snippet;
 mod trial;
 mod watching;
 
-use std::path::PathBuf;
-
 use punctual_linux::process::Blocked;
 use punctual_model::{Duration, HostProfile};
 use punctual_observe::Fitting;
@@ -18,27 +16,10 @@ use punctual_observe::Fitting;
 pub use finding::{Finding, NoPeriod, OfTrial};
 pub use punctual_trace::fit::{Demand, Found, Margin, NotPeriodic, Period, Proposal};
 pub use trial::{Trial, Tried};
+pub use watching::Options;
 
 use crate::Failure;
 use crate::program::{Target, enforcer, enforcer_at};
-
-/// The options for watching a program and for the trial.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The length of the observation, and of the trial.
-    pub length: Duration,
-    /// The time after a program's start for which it is not watched, because it then does things
-    /// that it does only once.
-    pub settle: Duration,
-    /// The margin of a proposal over the observations.
-    pub margin: Margin,
-    /// Whether the proposal is tried out.
-    pub tries: bool,
-    /// The path of the program `punctual`. The trial of a program whose thread is bound to a CPU
-    /// needs its command `run`: such a thread is held by a timetable, whose threads the observation
-    /// tells from the program by their process. With `None` that trial is refused.
-    pub run_by: Option<PathBuf>,
-}
 
 /// The findings for a program.
 #[derive(Clone, Debug)]
@@ -70,7 +51,7 @@ impl Fit {
 
     /// Returns a contract (docs/contract.md) that makes the proposed reservation for `target`.
     pub fn contract(&self, target: &Target) -> String {
-        snippet::of(self, target)
+        snippet::of(&self.findings, target)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Chooses the host profile for admission, and identifies it in every report.
 
-mod place;
 mod stamp;
 
 use std::fs::File;
@@ -13,7 +12,6 @@ use punctual_model::host::{Calibration, SwitchCharge};
 
 use crate::Failure;
 
-pub use place::{candidates, default_place};
 pub use stamp::Stamp;
 
 /// The variable that names a profile as `--host-profile` does, for whole sessions and for tests.
@@ -21,6 +19,10 @@ const VARIABLE: &str = "PUNCTUAL_HOST_PROFILE";
 
 /// The name of the profile of a host on which switches are free.
 const IDEAL: &str = "ideal";
+
+/// The profile of the whole host: root measures it with every privilege, and every user may read
+/// it.
+const OF_THE_HOST: &str = "/var/lib/punctual/host.toml";
 
 /// The longest profile that is read, in bytes: many times what its entries need.
 const MAX_BYTES: u64 = 1 << 20;
@@ -182,4 +184,23 @@ fn ideal(notes: Vec<String>) -> Chosen {
 fn usable_cpus() -> u16 {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     u16::try_from(cpus).unwrap_or(u16::MAX)
+}
+
+/// Returns the file that this user's calibration is written to. Root's is the profile of the host;
+/// another user's is in the user's state folder (XDG Base Directory Specification). `None` if the
+/// user has no home.
+pub fn default_place() -> Option<PathBuf> {
+    if host::is_root() { Some(OF_THE_HOST.into()) } else { of_the_user() }
+}
+
+/// Returns the places to look for a profile, in order of preference.
+pub fn candidates() -> Vec<PathBuf> {
+    let own = if host::is_root() { None } else { of_the_user() };
+    own.into_iter().chain([OF_THE_HOST.into()]).collect()
+}
+
+fn of_the_user() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
+    Some(state.join("punctual/host.toml"))
 }

@@ -4,198 +4,44 @@
 //! [`Prepared::plan`] returns that as a plan, or [`Prepared::run`] starts all programs and waits
 //! until they have ended.
 //!
-//! Reading order: `plan` (the programs of a contract), `start` (from a request to a running
-//! process, in a timetable of `places`, by the kernel or through the broker), `channel`, `waiting`,
-//! `meanwhile` (the broker and the trace while programs run), `account` (exit states and usage).
+//! Reading order: `terms` (what is asked for a program, and how it is held), `plan` (the programs of
+//! a contract), `start` (from a request to a running process, in a timetable of `places`, by the
+//! kernel or through the broker), `channel`, `waiting`, `grant` and `meanwhile` (the broker and the
+//! trace while programs run), `account` (exit states and usage).
 
 mod account;
 mod channel;
 mod error;
+mod grant;
 mod meanwhile;
+mod notice;
 mod places;
 mod plan;
 mod start;
+mod terms;
 mod waiting;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use punctual_analysis::supply::together::Wanted;
-use punctual_client::SOCKET;
-use punctual_client::grant::GrantId;
-use punctual_client::wire::Event;
 use punctual_linux::process::Blocked;
-use punctual_model::command::Backend;
-use punctual_model::reservation::Enforcement;
-use punctual_model::{Contract, HostProfile, Reservation};
+use punctual_model::{Contract, HostProfile};
 use punctual_runtime::reservation::{Refused, Room};
-use serde::Serialize;
 
 pub use account::{Outcome, Ran, Reserved, Used};
 pub use error::{Error, NotAdmitted, NotStarted};
+pub use notice::{GrantNews, Notice, Observer};
 pub use plan::{Plan, Planned};
 pub use punctual_channel::client::compact::Compact;
 pub use punctual_runtime::reservation::Choice;
-pub use start::{Terms, Through};
+pub use terms::{Program, Reserve, Settings, Terms, Through};
 
 use crate::Failure;
-use crate::trace::{RecordError, Recorder};
+use crate::trace::Recorder;
 use channel::Environment;
 use meanwhile::{KeptAwake, Traced};
 use places::Places;
 use start::Running;
-
-/// A program to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// The name in messages; `None` if messages do not name it.
-    pub name: Option<String>,
-    /// The program.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// Variables that its environment has besides those of this process.
-    pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory; `None` for that of this process.
-    pub directory: Option<PathBuf>,
-    /// Its reservation; `None` for an ordinary program.
-    pub reserve: Option<Reserve>,
-    /// The channel for its datagrams to one destination; `None` to send them without one.
-    pub channel: Option<Compact>,
-}
-
-impl Program {
-    /// Makes an ordinary program without a name.
-    pub fn new(
-        program: impl Into<OsString>,
-        arguments: impl IntoIterator<Item = impl Into<OsString>>,
-    ) -> Self {
-        Self {
-            name: None,
-            program: program.into(),
-            arguments: arguments.into_iter().map(Into::into).collect(),
-            environment: Vec::new(),
-            directory: None,
-            reserve: None,
-            channel: None,
-        }
-    }
-
-    fn words(&self) -> Vec<String> {
-        let words = std::iter::once(&self.program).chain(&self.arguments);
-        words.map(|word| word.to_string_lossy().into_owned()).collect()
-    }
-}
-
-/// The reservation that a program asks for, and how it is to be held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserve {
-    /// The budget and the period.
-    pub reservation: Reservation,
-    /// Whether it may run outside its budget. `None` leaves the choice to this host: soft in a
-    /// timetable.
-    pub enforcement: Option<Enforcement>,
-    /// The back end that is to execute the reservation; `None` for the one that serves it best
-    /// here.
-    pub backend: Option<Backend>,
-    /// The one CPU that it is to run on; `None` for any.
-    pub cpu: Option<usize>,
-}
-
-impl From<Reservation> for Reserve {
-    /// Leaves all other choices to this host.
-    fn from(reservation: Reservation) -> Self {
-        Self { reservation, enforcement: None, backend: None, cpu: None }
-    }
-}
-
-/// The settings of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The socket of the broker, which is asked for channels, and for reservations if this process
-    /// has no privilege. With `None` no broker is asked.
-    pub broker: Option<PathBuf>,
-    /// Whether the CPUs with reservations are kept from halting, or all CPUs if those are not
-    /// known. This takes all of their idle time.
-    pub awake: bool,
-    /// The number of events of each CPU that are kept until they are written to a trace; 0 without
-    /// a trace.
-    pub event_room: usize,
-}
-
-impl Default for Settings {
-    /// Asks this host's broker if this process has no privilege; keeps no events for a trace.
-    fn default() -> Self {
-        Self { broker: Some(SOCKET.into()), awake: false, event_room: 0 }
-    }
-}
-
-/// A notice to the observer while programs are prepared and run.
-#[derive(Debug)]
-pub enum Notice<'a> {
-    /// A note on a profile of this host that was examined.
-    Profile(&'a str),
-    /// Entries of the contract were counted in admission, and no program holds them.
-    OnlyAdmitted(&'a str),
-    /// A program was started under these terms.
-    Held {
-        /// Its name, if it has one.
-        name: Option<&'a str>,
-        /// The terms.
-        terms: &'a Terms,
-    },
-    /// A program was started with a channel for its datagrams.
-    Channel {
-        /// Its name, if it has one.
-        name: Option<&'a str>,
-        /// The channel that the program requests from the broker with its first datagram.
-        asked: &'a Compact,
-        /// The socket of the broker.
-        broker: &'a Path,
-    },
-    /// CPUs do not halt while the programs run.
-    Awake {
-        /// The CPUs.
-        cpus: &'a [usize],
-        /// Whether the threads that keep them awake give way to ordinary threads of all sessions
-        /// and control groups.
-        gives_way: bool,
-    },
-    /// The trace will lack the programs that the kernel holds: the kernel does not report when it
-    /// throttles.
-    KernelUntraced,
-    /// The broker sent an event about a grant.
-    Grant(GrantNews<'a>),
-    /// A signal was not passed on to a process, because it belongs to another user.
-    SignalNotPassedOn {
-        /// The signal's number.
-        signal: i32,
-        /// The process.
-        process: u32,
-    },
-    /// The trace could not be written any further; the programs go on without it.
-    TraceStopped(&'a RecordError),
-    /// The programs have ended, and the trace is incomplete.
-    TraceFailed(&'a Failure),
-}
-
-/// An event of a program's grant from the broker.
-#[derive(Clone, Debug, Serialize)]
-pub struct GrantNews<'a> {
-    /// The program's name, if it has one.
-    pub command: Option<&'a str>,
-    /// The grant.
-    pub grant: GrantId,
-    /// The reservation that was granted.
-    #[serde(skip)]
-    pub reservation: Reservation,
-    /// The event.
-    pub event: &'a Event,
-}
-
-/// A callback that receives the notices while programs are prepared and run.
-pub type Observer<'a> = dyn FnMut(&Notice<'_>) + 'a;
 
 /// Programs that are ready to start. Nothing runs yet and nothing is reserved.
 ///

@@ -12,7 +12,7 @@ mod promises;
 mod report;
 mod synthetic;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use punctual_analysis::{Grant, mapping};
 use punctual_linux::clock;
@@ -20,7 +20,7 @@ use punctual_linux::process::{Blocked, Caught};
 use punctual_model::{Contract, Duration, HostProfile};
 use punctual_observe::Session;
 
-pub use promises::{Evidence, PromiseVerdict, Promised};
+pub use promises::{Evidence, Options, PromiseVerdict, Promised};
 pub use report::Report;
 
 use crate::Failure;
@@ -33,21 +33,6 @@ use synthetic::Synthetic;
 
 /// The interval at which the kernel's records are read.
 const TURN: Duration = Duration::from_millis(50);
-
-/// The options of a verification.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The length of the run. It is shorter if all programs end before and nothing else runs.
-    pub length: Duration,
-    /// Whether only the commands of the contract run, without stand-ins for missing code.
-    pub only_programs: bool,
-    /// The socket of the broker, which is asked for channels, and for reservations if this process
-    /// has no privilege.
-    pub broker: PathBuf,
-    /// The path of the program `punctual`, whose command `run` runs the commands of the contract in
-    /// a process of its own. With `None` they do not run, and their promises are not judgeable.
-    pub run_by: Option<PathBuf>,
-}
 
 /// Runs the contract of `file` and says for each promise whether it was kept. A contract that is
 /// refused does not run, and the report says that it was refused. Once the contract is admitted,

@@ -20,6 +20,7 @@ pub use punctual_trace::check::Judged;
 pub use records::{
     CauseRecord, EndRecord, JobRecord, LateRecord, SubjectRecord, TraceEndRecord, late_at_end,
 };
+use records::{named, subject};
 
 use crate::Failure;
 use crate::program::{Program, Target, enforcer};
@@ -132,6 +133,37 @@ impl OfTrace {
     /// Describes a cause of the lateness of a job of subject `number`, with the names of the trace.
     pub fn describe(&self, cause: &Spent, number: u32) -> String {
         describe(cause, Some(number), &self.subjects)
+    }
+
+    /// Returns the records of all late jobs, those with the kernel's evidence first.
+    pub fn late_records(&self) -> impl Iterator<Item = LateRecord<'_>> {
+        let record = |verdict: &Verdict, by_kernel| {
+            let number = verdict.late.job.task;
+            let mut late = LateRecord::of_subject(named(&self.subjects, verdict), verdict);
+            for (cause, share) in late.causes.iter_mut().zip(&verdict.shares) {
+                cause.text = self.describe(&share.cause, number);
+            }
+            LateRecord { by_kernel: Some(by_kernel), ..late }
+        };
+        let by_kernel = self.by_kernel.iter().map(move |verdict| record(verdict, true));
+        by_kernel.chain(self.by_events.iter().map(move |verdict| record(verdict, false)))
+    }
+
+    /// Returns the last record.
+    pub fn end_record(&self) -> TraceEndRecord<'_> {
+        let run = self.run.as_ref();
+        TraceEndRecord {
+            command: run.map(|run| run.command.as_str()),
+            live: run.map(|run| run.live),
+            threads: self.subjects.iter().map(subject).collect(),
+            events_lost: self.state.events_lost,
+            has_end: self.state.has_end,
+            damaged_places: self.state.damages.len(),
+            damaged_bytes: self.state.damaged_bytes,
+            blocks_missing: self.state.blocks_missing,
+            events_missing: self.state.events_missing,
+            notes: self.state.lines(),
+        }
     }
 }
 

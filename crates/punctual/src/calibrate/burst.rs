@@ -10,15 +10,13 @@ use punctual_model::{Duration, Reservation, Service};
 
 use super::plan::Measurement;
 use super::receiving::{self, Source};
+use super::seat::Reason;
 use super::sending::{self, Network};
 
 /// The reservation for measuring wake-ups, 0.2 ms every 2 ms: small enough to fit beside others,
 /// and long enough for every wake-up here.
 const BUDGET: Service = Service::from_micros(200);
 const PERIOD: Duration = Duration::from_millis(2);
-
-/// The reason why a burst gave no samples, as a sentence.
-pub(super) type Reason = String;
 
 /// The CPUs, the class and the network of measurements.
 pub(super) struct Bench {

@@ -9,9 +9,10 @@ use punctual_model::host::{
 };
 use punctual_model::{Duration, Service};
 
-use super::burst::{Bench, Kept, Reason};
+use super::burst::{Bench, Kept};
 use super::charge::{Charge, Covers};
 use super::plan::{Measurement, Plan};
+use super::seat::Reason;
 use super::{receiving, sending};
 
 /// Short enough that no thread waits long, that little is lost to one theft, and that real-time

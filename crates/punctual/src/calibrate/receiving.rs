@@ -9,10 +9,9 @@ use punctual_model::Duration;
 use punctual_model::channel::Framing;
 use punctual_model::host::{Percentile, ReceiveCharge, ReceiveCosts};
 
-use super::burst::Reason;
 use super::charge::{Charge, Covers};
 use super::ground::Ground;
-use super::seat::{in_turn, too_large};
+use super::seat::{Reason, in_turn, too_large};
 
 /// The packets that wait in the socket: their framing (a message for each packet, or one message of
 /// all), and their number.

@@ -7,7 +7,10 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::Duration;
 
-use super::burst::Reason;
+use super::plan;
+
+/// The reason why a burst gave no samples, as a sentence.
+pub(super) type Reason = String;
 
 /// The pause after an attempt without a sample: for room on the link, or for the cause of a delay
 /// to pass.
@@ -39,7 +42,7 @@ pub(super) fn in_turn<S: Copy + Sync>(
 
 /// Returns the error for packets that are too large for their destination.
 pub(super) fn too_large(name: &str, largest: u32) -> Reason {
-    let largest = super::plan::size(largest.into());
+    let largest = plan::size(largest.into());
     format!("packets of {name} carry at most {largest} beside our header")
 }
 

@@ -1,7 +1,5 @@
 //! Measures the cost of sending: the channel server sends messages that have no reader.
 
-mod path;
-
 use std::net::SocketAddr;
 
 use punctual_channel::server::sender::thread::trial::{Destination, Trial, TrialError};
@@ -11,10 +9,9 @@ use punctual_model::channel::{Packetisation, SendCosts};
 use punctual_model::host::{Percentile, SendCharge};
 use punctual_model::{Duration, Service};
 
-use super::burst::Reason;
 use super::charge::{Charge, Covers};
-use super::seat::{in_turn, on_seat, too_large};
-use path::Path;
+use super::ground::Path;
+use super::seat::{Reason, in_turn, on_seat, too_large};
 
 /// The messages of each packet size: the most packets in one block, and the number of packets.
 ///

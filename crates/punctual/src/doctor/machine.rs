@@ -1,4 +1,5 @@
-//! Checks the machine, and the hypervisor below it.
+//! Checks the machine, the hypervisor below it, and whether admission knows the costs of its
+//! switches.
 
 use punctual_linux::host::{self, Machine, Virtualisation};
 use punctual_linux::thread;
@@ -6,12 +7,16 @@ use punctual_model::time::Duration;
 use punctual_model::units::percent;
 
 use super::check::Check;
+use crate::host::{Standing, candidates, standing};
 
 /// The time for which steal is sampled.
 const SAMPLE: Duration = Duration::from_millis(200);
 
 /// The fraction of time stolen since boot above which latencies show it: 0.1 %.
 const STEAL_SEEN_PPM: u64 = 1_000;
+
+/// The remedy for a missing or stale profile.
+const MEASURE: &str = "punctual calibrate (about a minute)";
 
 /// Returns all checks.
 pub(super) fn checks() -> Vec<Check> {
@@ -125,5 +130,37 @@ fn swap(machine: &Machine) -> Check {
             "lock memory (see above), or swapoff -a",
         ),
         None => Check::unknown(NAME, "/proc/swaps is not readable", "mount /proc"),
+    }
+}
+
+/// Checks the profile that admission uses by default.
+pub(super) fn profile() -> Check {
+    const NAME: &str = "host profile";
+    let mut stale = None;
+    for path in candidates() {
+        match standing(&path) {
+            Standing::Absent => {}
+            Standing::Unusable(why) => stale = stale.or(Some(why)),
+            Standing::Holds(calibration) => {
+                let (year, month, day) = calibration.run.date();
+                let found =
+                    format!("{}, measured on {year:04}-{month:02}-{day:02}", path.display());
+                return match calibration.switching {
+                    Some(charge) => {
+                        let cost: Duration = charge.context_switch().at_full_speed();
+                        Check::ok(NAME, format!("{found}: {cost} a switch"))
+                    }
+                    None => Check::warning(
+                        NAME,
+                        format!("{found}: switches could not be measured, and count as free"),
+                        "measure again with the right to SCHED_FIFO: punctual calibrate",
+                    ),
+                };
+            }
+        }
+    }
+    match stale {
+        Some(why) => Check::warning(NAME, format!("{why}; it is not used"), MEASURE),
+        None => Check::warning(NAME, "none: admission takes switches for free", MEASURE),
     }
 }

@@ -12,7 +12,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use punctual_trace::{Kind, Subject};
 
-use super::ExportError;
+use crate::failure::ExportError;
 use crate::trace::{self, Entry, State};
 
 const SECOND: u64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use punctual_trace::cause::Verdict;
 use punctual_trace::constraint::{Answer, ConstraintRequest};
 use serde_json::{Value, json};
 
-use super::ExportError;
+use crate::failure::ExportError;
 use crate::trace::{self, Entry, State};
 
 pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportError> {

@@ -21,7 +21,7 @@ use punctual_trace::file::Gap;
 use punctual_trace::{Event, Kind, Promise, Subject};
 use serde_json::{Value, json};
 
-use super::ExportError;
+use crate::failure::ExportError;
 use crate::trace::{self, Entry, State};
 use crate::why::{OfTrace, of_trace};
 

@@ -8,7 +8,7 @@ use punctual_model::{Instant, JobId};
 use punctual_trace::constraint::Answer;
 use punctual_trace::{Kind, Promise, Subject};
 
-use super::ExportError;
+use crate::failure::ExportError;
 use crate::trace::{self, Entry, State};
 
 /// The columns. `value` is a count of jobs, or nanoseconds of a budget.

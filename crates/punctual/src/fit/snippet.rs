@@ -2,14 +2,14 @@
 
 use punctual_model::{Duration, Service};
 
-use super::{Finding, Fit};
+use super::finding::Finding;
 use crate::program::Target;
 
 /// Writes one reservation for the whole program, because a command holds one: the sum of the
 /// budgets in the shortest of the periods, in which each thread may be released once.
-pub(super) fn of(fit: &Fit, target: &Target) -> String {
+pub(super) fn of(findings: &[Finding], target: &Target) -> String {
     let proposed: Vec<_> =
-        fit.findings.iter().filter_map(|one| Some((one, one.proposal?.reservation))).collect();
+        findings.iter().filter_map(|one| Some((one, one.proposal?.reservation))).collect();
     let Some(period) = proposed.iter().map(|(_, one)| one.period()).min() else {
         return "# No thread is periodic: there is nothing to reserve.\n".to_owned();
     };

@@ -17,7 +17,7 @@ use punctual_observe::{Fitting, Promised};
 use punctual_trace::fit::{Demand, Proposal};
 
 use super::finding::{Finding, OfTrial, jobs};
-use super::{Options, watching};
+use super::watching::{self, Options};
 use crate::Failure;
 use crate::program::{Program, Target};
 

@@ -1,12 +1,33 @@
-//! Watches the running program.
+//! Watches the running program, as the options say.
+
+use std::path::PathBuf;
 
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
 use punctual_model::Duration;
 use punctual_observe::Fitting;
+use punctual_trace::fit::Margin;
 
 use crate::Failure;
 use crate::program::Program;
+
+/// The options for watching a program and for the trial.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The length of the observation, and of the trial.
+    pub length: Duration,
+    /// The time after a program's start for which it is not watched, because it then does things
+    /// that it does only once.
+    pub settle: Duration,
+    /// The margin of a proposal over the observations.
+    pub margin: Margin,
+    /// Whether the proposal is tried out.
+    pub tries: bool,
+    /// The path of the program `punctual`. The trial of a program whose thread is bound to a CPU
+    /// needs its command `run`: such a thread is held by a timetable, whose threads the observation
+    /// tells from the program by their process. With `None` that trial is refused.
+    pub run_by: Option<PathBuf>,
+}
 
 /// The interval at which the kernel's records are read.
 const TURN: Duration = Duration::from_millis(50);

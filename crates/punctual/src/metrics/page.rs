@@ -16,7 +16,7 @@ use punctual_client::want::Kind;
 use punctual_client::wire::{ChannelsStatus, GrantStatus, Status};
 use punctual_model::Service;
 
-use self::families::Families;
+use self::families::{Families, MOST_ROWS, ratio, seconds};
 use crate::watch::{BrokerState, Counts, JobAccount, LatencyHistogram, TaskAccounts};
 
 /// All causes, so that each starts at zero instead of being absent.
@@ -34,10 +34,6 @@ const CAUSES: [&str; 12] = [
     "switching",
     "unknown",
 ];
-
-/// The most grants and channels with rows of their own, so that clients that ask for many grants
-/// cannot fill the database.
-const MOST_ROWS: usize = 256;
 
 /// The contents of a page.
 #[derive(Clone, Debug, Default)]
@@ -183,14 +179,6 @@ fn observed(to: &mut Families, observer: &Observer) -> fmt::Result {
 fn misses(task: &JobAccount) -> BTreeMap<&'static str, u64> {
     let none = CAUSES.into_iter().map(|cause| (cause, 0));
     none.chain(task.causes.iter().map(|(cause, count)| (*cause, *count))).collect()
-}
-
-fn ratio(ppm: u64) -> f64 {
-    ppm as f64 / 1e6
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-use super::meanwhile::GrantWatch;
-use super::plan::serialize_terms;
-use super::start::{Running, Terms};
+use super::grant::GrantWatch;
+use super::start::Running;
+use super::terms::{Terms, serialize_terms};
 
 /// The base of a shell's exit code for a program that a signal killed (POSIX, Shell Command
 /// Language, 2.8.2).
@@ -200,7 +200,7 @@ impl Serialize for Ran {
 
 #[cfg(test)]
 mod tests {
-    use super::super::start::Through;
+    use super::super::terms::Through;
     use super::*;
     use punctual_client::grant::GrantId;
     use punctual_runtime::reservation::Choice;

@@ -14,8 +14,8 @@ use punctual_client::want::WantedChannel;
 use punctual_client::{Broker, ChannelError, GrantedChannel};
 use punctual_model::{self as model, Contract};
 
-use super::Program;
 use super::error::NotStarted;
+use super::terms::Program;
 use crate::Failure;
 
 /// The library that intercepts a program's datagrams.

@@ -11,7 +11,6 @@ use punctual_model::reservation::Reservation;
 use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
 use serde::{Serialize, Serializer};
 
-use super::plan::quoted;
 use crate::Failure;
 
 /// The error of preparing or running programs.
@@ -63,6 +62,11 @@ impl Serialize for NotAdmitted {
         }
         Answer { admitted: false, refusal: self.refusal.to_string() }.serialize(serializer)
     }
+}
+
+/// Returns `"a", "b"`.
+pub(super) fn quoted(names: &[impl std::fmt::Display]) -> String {
+    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }
 
 fn before(command: Option<&str>) -> String {

@@ -11,7 +11,7 @@ use punctual_runtime::reservation::{
     Choice, Facts, Held, Refused, Reservations, Room, Settings, StartError,
 };
 
-use super::{Notice, Observer};
+use super::notice::{Notice, Observer};
 use crate::host;
 
 /// The timetables of this process.

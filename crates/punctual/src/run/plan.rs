@@ -4,8 +4,9 @@ use punctual_channel::client::compact::Compact;
 use punctual_model::{self as model, Contract};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::start::Terms;
-use super::{Error, Program, Reserve, channel};
+use super::channel;
+use super::error::{Error, quoted};
+use super::terms::{Program, Reserve, Terms, serialize_terms};
 
 /// The plan of a start. Nothing has been started.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -42,23 +43,6 @@ impl Serialize for Planned {
         row.serialize_field("channel", &self.channel.as_ref().map(Compact::to_string))?;
         row.end()
     }
-}
-
-/// Writes the terms that hold a program; all keys are null for an ordinary one.
-pub(super) fn serialize_terms<S: SerializeStruct>(
-    row: &mut S,
-    terms: Option<&Terms>,
-) -> Result<(), S::Error> {
-    let broker = terms.and_then(|terms| terms.broker.as_ref());
-    let budget_ns = terms.map(|terms| terms.reservation.budget().as_nanos());
-    let period_ns = terms.map(|terms| terms.reservation.period().as_nanos());
-    row.serialize_field("budget_ns", &budget_ns)?;
-    row.serialize_field("period_ns", &period_ns)?;
-    row.serialize_field("enforcement", &terms.map(|terms| terms.enforcement.name()))?;
-    row.serialize_field("backend", &terms.map(|terms| terms.choice.backend.name()))?;
-    row.serialize_field("because", &terms.map(|terms| &terms.choice.because))?;
-    row.serialize_field("broker", &broker.map(|through| through.path.display().to_string()))?;
-    row.serialize_field("cpu", &terms.and_then(|terms| terms.cpu))
 }
 
 /// Returns the commands of a contract that `only` names, or all if it is empty, in the order of the
@@ -127,11 +111,6 @@ pub(super) fn only_admitted(contract: &Contract, commands: &[&model::Command]) -
     (!lists.is_empty()).then(|| {
         format!("only admitted, as no command here holds or runs them: {}", lists.join("; "))
     })
-}
-
-/// Returns `"a", "b"`.
-pub(super) fn quoted(names: &[impl std::fmt::Display]) -> String {
-    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Takes one program from its request to a running process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 
-use punctual_analysis::supply::together::Wanted;
 use punctual_client::Broker;
-use punctual_client::grant::GrantId;
 use punctual_linux::clock;
 use punctual_linux::host::KernelLimits;
 use punctual_linux::process::{self, Blocked};
@@ -15,44 +13,11 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation};
 use punctual_runtime::reservation::{self as held, Choice, Held, Kind, Room, Wish};
 
-use super::Reserve;
 use super::error::NotStarted;
-use super::meanwhile::GrantWatch;
+use super::grant::GrantWatch;
 use super::places::Places;
+use super::terms::{Reserve, Terms, Through};
 use crate::Failure;
-
-/// The terms under which a program runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// The budget and the period.
-    pub reservation: Reservation,
-    /// Whether it may run outside its budget.
-    pub enforcement: Enforcement,
-    /// The back end that executes the reservation, and the reason for choosing it.
-    pub choice: Choice,
-    /// The one CPU it runs on; `None` for any.
-    pub cpu: Option<usize>,
-    /// The broker that grants it; `None` if this process takes it by its own privilege.
-    pub broker: Option<Through>,
-}
-
-impl Terms {
-    /// Returns the request to a timetable, if one is to hold the program.
-    pub(super) fn wanted(&self) -> Option<Wanted> {
-        // A CPU number that does not exist is refused later.
-        let cpu = self.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
-        (self.choice.backend == Backend::Timetable).then_some((self.reservation, cpu))
-    }
-}
-
-/// The broker that grants a program's reservation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Through {
-    /// The socket of the broker.
-    pub path: PathBuf,
-    /// The grant; `None` before the program was started.
-    pub grant: Option<GrantId>,
-}
 
 /// A running program.
 pub(super) struct Running {

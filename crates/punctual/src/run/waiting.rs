@@ -8,8 +8,8 @@ use punctual_model::Duration;
 
 use super::account::Used;
 use super::meanwhile::Traced;
+use super::notice::{Notice, Observer};
 use super::start::Running;
-use super::{Notice, Observer};
 
 /// The time that programs may take to stop before we stop too, because the terminal waits for us.
 const STOPPING: Duration = Duration::from_secs(1);

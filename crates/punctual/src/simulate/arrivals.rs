@@ -1,13 +1,15 @@
 //! The arrivals that the options ask for, and the faults in them.
 
+use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant, Service, Task};
 use punctual_sim::arrivals::{
     Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, DrawnTimes, HighTimes, Periodic,
 };
+use punctual_sim::egress::traffic::{self, Message};
 use punctual_sim::faults::{self, OneIn};
 use punctual_sim::processor::{Processor, Stolen, Stretch, Theft, Whole as WholeCpu};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
 use super::options::{ExecTimes, Options, Pattern};
@@ -246,6 +248,27 @@ impl Processor for Cpu {
         match self {
             Cpu::Whole => WholeCpu.at(now, wanted),
             Cpu::Stolen(stolen) => stolen.at(now, wanted),
+        }
+    }
+}
+
+/// Returns the messages of `traffic` in this pattern.
+pub(super) fn source(
+    pattern: Pattern,
+    traffic: LinearBounded,
+    first: Instant,
+    rng: &mut ChaCha8Rng,
+) -> Box<dyn Iterator<Item = Message>> {
+    match pattern {
+        Pattern::Periodic => {
+            let spacing = traffic.min_inter_arrival();
+            Box::new(traffic::periodic(first, spacing, traffic.max_message()))
+        }
+        Pattern::Bursty | Pattern::Adversarial => Box::new(traffic::greedy(traffic, first)),
+        Pattern::Sporadic => {
+            let mut own = rng.clone();
+            own.set_stream(rng.next_u64());
+            Box::new(traffic::drawn(traffic, first, own))
         }
     }
 }

@@ -12,10 +12,9 @@ use punctual_sim::egress::{Costs, Drawn, Exact, Held, Server, Setup, traffic};
 use punctual_sim::processor::Processor;
 use punctual_sim::streams::Sending as OfStreams;
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
 use serde::Serialize;
 
-use super::arrivals::{Draws, Purpose};
+use super::arrivals::{Draws, Purpose, source};
 use super::options::{ExecTimes, Options, Pattern};
 use super::streams::Streams;
 
@@ -243,27 +242,6 @@ fn held_source(
             let (least, most) = (traffic.min_message(), traffic.max_message());
             let apart = LinearBounded::new(least, most, traffic.min_inter_arrival(), 1);
             source(pattern, apart.unwrap_or(traffic), first, rng)
-        }
-    }
-}
-
-/// Returns the messages of `traffic` in this pattern.
-pub(super) fn source(
-    pattern: Pattern,
-    traffic: LinearBounded,
-    first: Instant,
-    rng: &mut ChaCha8Rng,
-) -> Box<dyn Iterator<Item = Message>> {
-    match pattern {
-        Pattern::Periodic => {
-            let spacing = traffic.min_inter_arrival();
-            Box::new(traffic::periodic(first, spacing, traffic.max_message()))
-        }
-        Pattern::Bursty | Pattern::Adversarial => Box::new(traffic::greedy(traffic, first)),
-        Pattern::Sporadic => {
-            let mut own = rng.clone();
-            own.set_stream(rng.next_u64());
-            Box::new(traffic::drawn(traffic, first, own))
         }
     }
 }

@@ -15,13 +15,30 @@ use punctual_sim::streams::Working;
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind, Summary};
 
-use super::Watching;
 use super::arrivals::{self, Cpu, Draws, FaultCounts, Purpose, broken, longest_quantum};
 use super::channels::Channels;
 use super::options::Options;
 use super::presence::{Presence, Present, Stay};
 use super::receiving::Receiving;
 use super::streams::Streams;
+use crate::Failure;
+
+/// An observer of a run in progress.
+///
+/// `()` observes nothing.
+pub trait Watching: Sink {
+    /// Receives the subjects of the events that follow, by their positions, and their `cpu`.
+    ///
+    /// # Errors
+    /// Any error of the observer; it ends the run.
+    fn turn_to(&mut self, cpu: u16, subjects: &[Subject]) -> Result<(), Failure>;
+}
+
+impl Watching for () {
+    fn turn_to(&mut self, _: u16, _: &[Subject]) -> Result<(), Failure> {
+        Ok(())
+    }
+}
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

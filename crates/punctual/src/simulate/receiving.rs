@@ -7,8 +7,7 @@ use punctual_policy::ingress::{Terms, UNEVENNESS};
 use punctual_sim::processor::{Incoming, Processor, Received, Taking};
 use serde::Serialize;
 
-use super::arrivals::{Draws, Purpose};
-use super::channels::source;
+use super::arrivals::{Draws, Purpose, source};
 use super::options::Options;
 use crate::Failure;
 

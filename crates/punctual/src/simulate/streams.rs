@@ -10,8 +10,7 @@ use punctual_sim::egress::traffic::Message;
 use punctual_sim::streams::{Streams as Coupled, Terms, Turns};
 use serde::Serialize;
 
-use super::arrivals::{self, Draws, Purpose};
-use super::channels::source;
+use super::arrivals::{self, Draws, Purpose, source};
 use super::options::{Options, Pattern};
 
 /// The outcome of one stream.

@@ -9,6 +9,7 @@ use punctual_model::{Duration, Service, StreamClass};
 
 use super::*;
 use crate::host;
+use punctual_analysis::admit;
 
 struct Draw(ChaCha8Rng);
 

@@ -8,8 +8,9 @@ use punctual_sim::witness::{self, Budget, Witness};
 use punctual_trace::{Event, Sink};
 use serde::Serialize;
 
-use super::cpus::{OnCpu, on_cpu};
-use super::{Options, Placed, Watching, host_of};
+use super::cpus::{OnCpu, Watching, on_cpu};
+use super::options::Options;
+use super::placed::{Placed, host_of};
 use crate::Failure;
 use crate::host::{Chosen, Stamp};
 

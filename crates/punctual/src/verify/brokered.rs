@@ -9,9 +9,8 @@ use punctual_client::wire::{ChannelStatus, Counts};
 use punctual_linux::clock;
 use punctual_model::{Contract, Duration, Instant};
 
-use super::Options;
 use super::programs::Owners;
-use super::promises::{Outcome, PromiseVerdict, broken};
+use super::promises::{Options, Outcome, PromiseVerdict, broken};
 
 /// The interval between requests to the broker.
 const EVERY: Duration = Duration::from_millis(500);

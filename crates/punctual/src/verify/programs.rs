@@ -21,7 +21,7 @@ use punctual_model::command::Backend;
 use punctual_model::{Contract, Duration, HostProfile};
 use punctual_trace::Promise;
 
-use super::Options;
+use super::promises::Options;
 use crate::Failure;
 use crate::run::{Planned, Prepared, Settings};
 

@@ -1,12 +1,26 @@
 //! The promises of a contract, with their verdicts and the evidence for these.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use punctual_model::{Contract, Duration};
 use punctual_trace::check::{Judged, Unjudgeable, Verdict};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-use super::Options;
+/// The options of a verification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The length of the run. It is shorter if all programs end before and nothing else runs.
+    pub length: Duration,
+    /// Whether only the commands of the contract run, without stand-ins for missing code.
+    pub only_programs: bool,
+    /// The socket of the broker, which is asked for channels, and for reservations if this process
+    /// has no privilege.
+    pub broker: PathBuf,
+    /// The path of the program `punctual`, whose command `run` runs the commands of the contract in
+    /// a process of its own. With `None` they do not run, and their promises are not judgeable.
+    pub run_by: Option<PathBuf>,
+}
 
 /// The way in which a promise was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

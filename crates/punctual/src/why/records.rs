@@ -8,8 +8,6 @@ use punctual_trace::cause::{Share, Verdict};
 use punctual_trace::check::Judged;
 use serde::Serialize;
 
-use super::OfTrace;
-
 /// The record of a late job.
 #[derive(Clone, Debug, Serialize)]
 pub struct LateRecord<'a> {
@@ -125,7 +123,7 @@ impl<'a> LateRecord<'a> {
         Self::of_subject(session.subject(verdict.late.job.task), verdict)
     }
 
-    fn of_subject(subject: Option<&'a Subject>, verdict: &Verdict) -> Self {
+    pub(super) fn of_subject(subject: Option<&'a Subject>, verdict: &Verdict) -> Self {
         let (thread, tid) = subject.map_or(("", None), |of| (of.name.as_str(), of.thread));
         Self::of(thread, tid, verdict)
     }
@@ -176,45 +174,15 @@ pub fn late_at_end(ended: &Ended) -> impl Iterator<Item = LateRecord<'_>> {
     ended.verdicts.iter().map(of)
 }
 
-impl OfTrace {
-    /// Returns the records of all late jobs, those with the kernel's evidence first.
-    pub fn late_records(&self) -> impl Iterator<Item = LateRecord<'_>> {
-        let record = |verdict: &Verdict, by_kernel| {
-            let number = verdict.late.job.task;
-            let mut late = LateRecord::of_subject(named(&self.subjects, verdict), verdict);
-            for (cause, share) in late.causes.iter_mut().zip(&verdict.shares) {
-                cause.text = self.describe(&share.cause, number);
-            }
-            LateRecord { by_kernel: Some(by_kernel), ..late }
-        };
-        let by_kernel = self.by_kernel.iter().map(move |verdict| record(verdict, true));
-        by_kernel.chain(self.by_events.iter().map(move |verdict| record(verdict, false)))
-    }
-
-    /// Returns the last record.
-    pub fn end_record(&self) -> TraceEndRecord<'_> {
-        let run = self.run.as_ref();
-        TraceEndRecord {
-            command: run.map(|run| run.command.as_str()),
-            live: run.map(|run| run.live),
-            threads: self.subjects.iter().map(subject).collect(),
-            events_lost: self.state.events_lost,
-            has_end: self.state.has_end,
-            damaged_places: self.state.damages.len(),
-            damaged_bytes: self.state.damaged_bytes,
-            blocks_missing: self.state.blocks_missing,
-            events_missing: self.state.events_missing,
-            notes: self.state.lines(),
-        }
-    }
-}
-
 /// Returns the subject of a late job.
-fn named<'a>(subjects: &'a [(Subject, Judged)], verdict: &Verdict) -> Option<&'a Subject> {
+pub(super) fn named<'a>(
+    subjects: &'a [(Subject, Judged)],
+    verdict: &Verdict,
+) -> Option<&'a Subject> {
     subjects.get(verdict.late.job.task as usize).map(|(subject, _)| subject)
 }
 
-fn subject((subject, judged): &(Subject, Judged)) -> SubjectRecord<'_> {
+pub(super) fn subject((subject, judged): &(Subject, Judged)) -> SubjectRecord<'_> {
     SubjectRecord {
         thread: &subject.name,
         tid: subject.thread,

@@ -5,8 +5,7 @@ use std::fmt;
 use prometheus_client::registry::Unit;
 use punctual_client::wire::{ChannelStatus, ChannelsStatus, Counts};
 
-use super::families::{Families, Label};
-use super::{MOST_ROWS, seconds};
+use super::families::{Families, Label, MOST_ROWS, seconds};
 
 /// A value of a channel's account: its name, its help text and its getter.
 type Count = (&'static str, &'static str, fn(&Counts) -> u64);

@@ -6,6 +6,10 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
+/// The most grants and channels with rows of their own, so that clients that ask for many grants
+/// cannot fill the database.
+pub(super) const MOST_ROWS: usize = 256;
+
 /// The name and value of a label.
 pub(super) type Label = (&'static str, String);
 
@@ -98,4 +102,14 @@ impl<'a, 'b> Families<'a, 'b> {
         }
         Ok(())
     }
+}
+
+/// Returns parts per million as a ratio.
+pub(super) fn ratio(ppm: u64) -> f64 {
+    ppm as f64 / 1e6
+}
+
+/// Returns nanoseconds as seconds.
+pub(super) fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }
