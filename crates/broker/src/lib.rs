@@ -10,7 +10,8 @@
 //! - `punctual_client`: the messages, and the library for programs that ask.
 //! - [`ledger`]: the state that survives the broker's death. [`kernel`]: putting grants in force
 //!   and taking them back.
-//! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it: [`front`]
+//! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it
+//!   and the [`link`] to each: [`front`]
 //!   handles everything that clients made, and [`guard`] polices use.
 //! - [`log`]: the log for people to read.
 //!
@@ -23,6 +24,7 @@ pub mod front;
 pub mod guard;
 pub mod kernel;
 pub mod ledger;
+pub mod link;
 pub mod log;
 mod pace;
 pub mod parts;

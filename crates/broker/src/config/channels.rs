@@ -6,10 +6,9 @@ use punctual_model::channel::{BitRate, Link, Packetisation, SenderSpec};
 use punctual_model::text_file::{Checked, choice};
 use punctual_model::units::Part;
 use punctual_model::{Duration, Reservation, Service};
-use serde::Deserialize;
 use toml::Spanned;
 
-use super::validate::{number, problem, within};
+use super::raw::{RawChannels, number, problem, within};
 
 /// The transport of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,25 +158,6 @@ impl ChannelsConfig {
         // `validate` takes no slower link.
         Link::with_picos(startup, picos).expect("a link of at least 8 kbit/s")
     }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawChannels {
-    link: Spanned<BitRate>,
-    headers: Option<Spanned<i64>>,
-    packet: Option<Spanned<i64>>,
-    packets_per_block: Option<Spanned<i64>>,
-    best_effort: Option<Part>,
-    cpu: Option<Reservation>,
-    per_packet: Option<Spanned<Service>>,
-    per_packet_received: Option<Spanned<Service>>,
-    allowance: Option<Spanned<Duration>>,
-    room: Option<Spanned<i64>>,
-    transport: Option<Spanned<String>>,
-    interface: Option<Spanned<String>>,
-    early_discard: Option<Spanned<String>>,
-    awake: Option<bool>,
 }
 
 /// The slowest link, in bits a second: a byte takes a millisecond.

@@ -22,16 +22,17 @@
 //! names file, line and column.
 
 mod channels;
-mod quota;
 mod raw;
 #[cfg(test)]
 mod tests;
 mod validate;
 
-use punctual_model::{Duration, FileError, Service};
+use std::collections::BTreeSet;
+
+use punctual_client::want::Kind;
+use punctual_model::{Duration, Service};
 
 pub use channels::{ChannelsConfig, EarlyDiscard, WireKind};
-pub use quota::{Quota, QuotaOf};
 
 /// The longest configuration, in bytes.
 pub const MAX_CONFIG: usize = 1 << 20;
@@ -115,15 +116,6 @@ impl Quotas {
     }
 }
 
-impl Config {
-    /// Parses and validates the bytes of a configuration. `file` is only for the messages.
-    ///
-    /// Names of users and groups are looked up on this host (getpwnam_r(3), getgrnam_r(3)).
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
-        validate::parse(file, bytes)
-    }
-}
-
 /// The configuration without a file: a tenth of a CPU for each user, no reservations.
 impl Default for Config {
     fn default() -> Self {
@@ -143,4 +135,55 @@ impl Default for Config {
             quotas: Quotas { default: Quota::default(), users: Vec::new(), groups: Vec::new() },
         }
     }
+}
+
+/// The limits on each user to whom the quota applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// The share of a CPU, in parts per million, of all grants of the user together. Above a
+    /// million if several CPUs may be used.
+    pub share_ppm: u64,
+    /// The share of the link, in parts per million, that is promised to all channels of the user
+    /// together.
+    pub link_ppm: u64,
+    /// Bytes of the queues of all channels of the user together: memory that the broker makes.
+    pub queue_memory: u64,
+    /// Like `share_ppm`, for all members of a group together; `None`: no such limit.
+    pub together_ppm: Option<u64>,
+    /// The most grants at a time, and the most channels.
+    pub max_grants: u32,
+    /// The shortest period. Shorter ones cost the host more switches than they are charged.
+    pub shortest_period: Duration,
+    /// The least share of a CPU for a reservation, in parts per million; smaller ones are refused.
+    /// A kernel that ends budgets at its tick lets them run over by up to a tick. The thread then
+    /// waits until its share has paid for that: inside the kernel too, with the locks it holds
+    /// there, and after a kill.
+    pub least_reservation_ppm: u64,
+    /// The kinds of guarantee that may be requested.
+    pub allow: BTreeSet<Kind>,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self {
+            share_ppm: 100_000,
+            link_ppm: 100_000,
+            queue_memory: 64 << 20,
+            together_ppm: None,
+            max_grants: 16,
+            shortest_period: Duration::from_millis(1),
+            // A tick of 4 ms is paid for within a second.
+            least_reservation_ppm: 4_000,
+            allow: BTreeSet::from([Kind::Upcalls, Kind::Priority, Kind::Channels]),
+        }
+    }
+}
+
+/// The quota that applies to a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaOf {
+    /// The limits.
+    pub quota: Quota,
+    /// The group from which the quota comes.
+    pub group: Option<u32>,
 }

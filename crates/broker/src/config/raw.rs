@@ -1,11 +1,13 @@
-//! The configuration as it stands in the file.
+//! The configuration as it stands in the file, and the checks of single values.
 
-use punctual_model::units::{Bytes, Share};
-use punctual_model::{Duration, Service};
+use std::fmt::Display;
+
+use punctual_model::channel::BitRate;
+use punctual_model::text_file::{Checked, Problem};
+use punctual_model::units::{Bytes, Part, Share};
+use punctual_model::{Duration, Reservation, Service};
 use serde::Deserialize;
 use toml::Spanned;
-
-use super::channels::RawChannels;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +23,25 @@ pub(super) struct RawConfig {
     pub(super) user: Vec<RawUser>,
     #[serde(default)]
     pub(super) group: Vec<RawGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawChannels {
+    pub(super) link: Spanned<BitRate>,
+    pub(super) headers: Option<Spanned<i64>>,
+    pub(super) packet: Option<Spanned<i64>>,
+    pub(super) packets_per_block: Option<Spanned<i64>>,
+    pub(super) best_effort: Option<Part>,
+    pub(super) cpu: Option<Reservation>,
+    pub(super) per_packet: Option<Spanned<Service>>,
+    pub(super) per_packet_received: Option<Spanned<Service>>,
+    pub(super) allowance: Option<Spanned<Duration>>,
+    pub(super) room: Option<Spanned<i64>>,
+    pub(super) transport: Option<Spanned<String>>,
+    pub(super) interface: Option<Spanned<String>>,
+    pub(super) early_discard: Option<Spanned<String>>,
+    pub(super) awake: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -111,5 +132,40 @@ impl RawUser {
 impl RawGroup {
     pub(super) fn into_quota(self) -> RawQuota {
         quota_of!(self)
+    }
+}
+
+/// Returns the problem of a value, with its place.
+pub(super) fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
+    Problem { offset: at.span().start, text: text.to_string() }
+}
+
+/// Returns a time within these bounds, or `base` if none is given.
+pub(super) fn within(
+    given: Option<Spanned<Duration>>,
+    base: Duration,
+    least: Duration,
+    most: Duration,
+) -> Checked<Duration> {
+    let Some(given) = given else { return Ok(base) };
+    let length = *given.get_ref();
+    if (least..=most).contains(&length) {
+        Ok(length)
+    } else {
+        Err(problem(&given, format!("{length} is not from {least} to {most}")))
+    }
+}
+
+/// Returns a number within these bounds, or `base` if none is given.
+pub(super) fn number(
+    given: Option<Spanned<i64>>,
+    base: u32,
+    least: u32,
+    most: u32,
+) -> Checked<u32> {
+    let Some(given) = given else { return Ok(base) };
+    match u32::try_from(*given.get_ref()) {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(problem(&given, format!("{} is not from {least} to {most}", given.get_ref()))),
     }
 }

@@ -1,3 +1,5 @@
+use punctual_model::FileError;
+
 use super::*;
 use punctual_client::want::Kind;
 

@@ -1,7 +1,5 @@
 //! Validation of the raw configuration.
 
-use std::fmt::Display;
-
 use nix::unistd::{Group, User};
 use punctual_model::contract::MAX_CPUS;
 use punctual_model::text_file::{self, Checked, Problem, choice, closest, printable};
@@ -9,23 +7,24 @@ use punctual_model::units::{Bytes, Share};
 use punctual_model::{Duration, FileError, Service};
 use toml::Spanned;
 
-use super::raw::{RawConfig, RawHost, RawQuota};
+use super::raw::{RawConfig, RawHost, RawQuota, number, problem, within};
 use super::{Config, MAX_CONFIG, Quota, Quotas, UpcallMode};
 use punctual_client::want::Kind;
 
 /// More than any switch costs: a mistaken unit.
 const DEAREST_SWITCH: Service = Service::from_millis(1);
 
-pub(super) fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
-    Problem { offset: at.span().start, text: text.to_string() }
-}
-
-pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Config, FileError> {
-    if bytes.len() > MAX_CONFIG {
-        let problem = format!("{} bytes; {MAX_CONFIG} is the most", bytes.len());
-        return Err(FileError { file: file.into(), line: 1, column: 1, problem });
+impl Config {
+    /// Parses and validates the bytes of a configuration. `file` is only for the messages.
+    ///
+    /// Names of users and groups are looked up on this host (getpwnam_r(3), getgrnam_r(3)).
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
+        if bytes.len() > MAX_CONFIG {
+            let problem = format!("{} bytes; {MAX_CONFIG} is the most", bytes.len());
+            return Err(FileError { file: file.into(), line: 1, column: 1, problem });
+        }
+        text_file::parse(file, "configuration", bytes, validate)
     }
-    text_file::parse(file, "configuration", bytes, validate)
 }
 
 fn validate(raw: RawConfig) -> Checked<Config> {
@@ -136,34 +135,6 @@ fn kind(name: &Spanned<String>) -> Checked<Kind> {
         let mean = mean.map_or(String::new(), |known| format!("; did you mean \"{known}\"?"));
         problem(name, format!("\"{}\" is none of {names:?}{mean}", printable(name.get_ref())))
     })
-}
-
-pub(super) fn within(
-    given: Option<Spanned<Duration>>,
-    base: Duration,
-    least: Duration,
-    most: Duration,
-) -> Checked<Duration> {
-    let Some(given) = given else { return Ok(base) };
-    let length = *given.get_ref();
-    if (least..=most).contains(&length) {
-        Ok(length)
-    } else {
-        Err(problem(&given, format!("{length} is not from {least} to {most}")))
-    }
-}
-
-pub(super) fn number(
-    given: Option<Spanned<i64>>,
-    base: u32,
-    least: u32,
-    most: u32,
-) -> Checked<u32> {
-    let Some(given) = given else { return Ok(base) };
-    match u32::try_from(*given.get_ref()) {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(problem(&given, format!("{} is not from {least} to {most}", given.get_ref()))),
-    }
 }
 
 fn uid(name: Option<&Spanned<String>>, uid: Option<&Spanned<i64>>) -> Checked<u32> {

@@ -17,8 +17,8 @@ use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg, shutdown};
 use tracing::warn;
 
-use super::person::{Person, Task};
-use super::{Shared, lock, person, spawn};
+use super::person;
+use super::shared::{Person, Shared, Task, lock, spawn};
 use punctual_client::wire::{Listener, Socket};
 
 /// Connections of a person that wait for its thread. Beyond that, a connection is closed at once if

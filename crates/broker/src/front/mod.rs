@@ -19,88 +19,25 @@
 
 mod door;
 mod person;
+mod shared;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use tracing::warn;
-
-use self::person::{Person, Task};
+pub(crate) use self::shared::{FromFront, ToFront};
+use self::shared::{Person, Shared, Task, lock, spawn};
 use crate::kernel::persons::Persons;
 use crate::kernel::privileges::{self, Account};
-use crate::ledger::ProcessId;
+use crate::link::{Link, LinkError, MAX_LINK};
 use crate::log;
-use crate::parts::{Link, LinkError, MAX_LINK};
-
-/// The broker's messages to the front.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ToFront {
-    /// The first message, with the listening socket.
-    Open {
-        /// The user as which the front is to run; `None`: as it is.
-        account: Option<Account>,
-        /// The most connections of a person.
-        max_connections: u32,
-    },
-    /// Another limit from here on.
-    Limit {
-        /// The most connections of a person.
-        max_connections: u32,
-    },
-    /// A message for a client, with the files that belong to it.
-    Say {
-        connection: u64,
-        message: Vec<u8>,
-        /// Whether the client may send its next request when it has taken this.
-        is_answer: bool,
-    },
-    /// Ends a connection when the client has taken its messages.
-    Close { connection: u64 },
-}
-
-/// The front's messages to the broker.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum FromFront {
-    /// A client connected.
-    Met {
-        connection: u64,
-        process: ProcessId,
-        /// The effective user when it connected.
-        uid: u32,
-        /// All its groups, the effective one first.
-        gids: Vec<u32>,
-    },
-    /// The client sent a request, and waits for the answer.
-    BrokerMessage { connection: u64, message: Vec<u8> },
-    /// The client is gone, or was cut off.
-    Left { connection: u64 },
-}
-
-/// The state that the threads of the front share. Its locks are held briefly, and never while
-/// waiting for another process.
-struct Shared {
-    link: Link,
-    persons: RwLock<Persons>,
-    /// The threads, by the person's id.
-    threads: Mutex<BTreeMap<u32, Arc<Person>>>,
-    /// The person of each connection.
-    connections: Mutex<BTreeMap<u64, Arc<Person>>>,
-    /// Closes sockets for which no person's thread can be had.
-    closer: Arc<Person>,
-    max_connections: AtomicU32,
-}
 
 /// The interval at which the delegated ids are checked for changes.
 const DELEGATIONS: Duration = Duration::from_secs(1);
-
-/// The stack of a thread in bytes: its buffers are elsewhere.
-const STACK: usize = 256 * 1024;
 
 /// Serves until the broker is gone.
 ///
@@ -137,11 +74,6 @@ pub(crate) fn run(link: Link) -> Result<(), LinkError> {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LinkError> {
-    let builder = thread::Builder::new().name(name.into()).stack_size(STACK);
-    builder.spawn(work).map(|_| ()).map_err(LinkError::from)
-}
-
 impl Shared {
     fn obey(&self, message: ToFront, files: Vec<OwnedFd>) -> Result<(), LinkError> {
         let (connection, task) = match message {
@@ -176,28 +108,6 @@ impl Shared {
             }
         }
     }
-
-    /// Returns the person of a user.
-    fn person_of(&self, uid: u32) -> u32 {
-        self.persons.read().unwrap_or_else(PoisonError::into_inner).of(uid)
-    }
-
-    /// Sends a message to the broker, for which this thread may wait. If the broker is gone, ends
-    /// the process.
-    fn tell(&self, message: &FromFront) {
-        if let Err(why) = self.link.send(message) {
-            if !matches!(why, LinkError::Gone) {
-                warn!(%why, "the broker cannot be told");
-            }
-            std::process::exit(0);
-        }
-    }
-}
-
-/// Locks a mutex. A poisoned one belongs to a thread that panicked, and its data is never half
-/// changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The broker's end of the link to the front.

@@ -4,16 +4,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
-use rustix::io::Errno;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::{Shutdown, shutdown};
 use tracing::{debug, info};
 
-use super::{FromFront, Shared, lock};
+use super::shared::{FromFront, Person, Shared, Task, lock};
 use crate::kernel::peer::{Peer, PeerError};
 use punctual_client::wire::{Answer, BrokerMessage, MAX_MESSAGE, Received, Socket, to_bytes};
 
@@ -25,53 +24,6 @@ const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Events of one wait.
 const BATCH: usize = 64;
-
-/// A task for the thread of a person.
-#[derive(Debug)]
-pub(super) enum Task {
-    /// Serve a connection that was accepted.
-    Serve { connection: u64, socket: Socket },
-    /// Send the reason, and close.
-    TurnAway { socket: Socket, why: String },
-    /// Close.
-    CloseSocket { socket: Socket },
-    /// Send this message, with these files.
-    Say { connection: u64, message: Vec<u8>, files: Vec<OwnedFd>, is_answer: bool },
-    /// End a connection when the client has taken its messages.
-    Close { connection: u64 },
-}
-
-/// A person, as the other threads see it.
-#[derive(Debug)]
-pub(super) struct Person {
-    tasks: Mutex<VecDeque<Task>>,
-    wake: OwnedFd,
-    /// The epoll instance of its thread, with the connections and `wake`.
-    epoll: OwnedFd,
-    /// The number of connections that were let in.
-    pub(super) connections: AtomicUsize,
-}
-
-impl Person {
-    pub(super) fn new() -> Result<Self, Errno> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &wake, EventData::new_u64(0), EventFlags::IN)?;
-        Ok(Self { tasks: Mutex::default(), wake, epoll, connections: AtomicUsize::new(0) })
-    }
-
-    /// Gives the thread a task; never blocks.
-    pub(super) fn tell(&self, task: Task) {
-        lock(&self.tasks).push_back(task);
-        // Fails only if the counter is full: then the thread wakes anyway.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
-    }
-
-    /// Returns how many tasks the thread has not begun.
-    pub(super) fn waiting(&self) -> usize {
-        lock(&self.tasks).len()
-    }
-}
 
 /// A connection that was let in.
 struct Client {

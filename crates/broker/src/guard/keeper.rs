@@ -10,11 +10,11 @@ use punctual_model::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::{News, Order};
+use super::messages::{News, Order};
 use crate::kernel::peer::{Process, start_of};
 use crate::kernel::privileges::Account;
 use crate::ledger::ProcessId;
-use crate::parts::{Link, LinkError, MAX_LINK, Part};
+use crate::link::{Link, LinkError, MAX_LINK, Part};
 
 /// A guard that is silent for this long counts as lost; or for three of its wake-ups, if those are
 /// longer.

@@ -7,9 +7,10 @@ use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Instant, Service};
 use punctual_policy::overuse::{Nearness, Overuse, Terms, Verdict};
 
-use super::{Breach, HeldBy, News, Watched};
+use super::messages::{Breach, HeldBy, News, Watched};
+use crate::kernel::class::take_class;
 use crate::kernel::peer::Process;
-use crate::kernel::take::{Beside, leader_with, take_class};
+use crate::kernel::take::{Beside, leader_with};
 use crate::kernel::usage::Meter;
 
 /// A grant, its thread's meter, and the policies that judge it.

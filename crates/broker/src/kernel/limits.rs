@@ -4,7 +4,7 @@ use punctual_linux::procfs;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use super::give::GiveError;
+use super::error::GiveError;
 use super::peer::Process;
 use crate::ledger::OldLimits;
 

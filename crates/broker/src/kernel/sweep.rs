@@ -16,9 +16,9 @@ use punctual_linux::{procfs, sched};
 use punctual_runtime::level_order::GUARD;
 use rustix::process::Resource;
 
+use super::class::take_class;
 use super::limits::{limits_of, restore};
 use super::peer::{Process, has_our_users, start_of};
-use super::take::take_class;
 use crate::ledger::{OldLimits, ProcessId};
 
 /// The threads and limits that are in order.

@@ -1,12 +1,12 @@
 //! Taking a grant back from a thread that may be alive.
 
-use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::Tid;
-use punctual_model::{Duration, Reservation, Service};
 use rustix::process::Resource;
 use rustix::thread::CpuSet;
 
-use super::give::{Means, level_of_grant, pin};
+use super::class::{level_of_grant, pin, take_class};
+use super::give::Means;
 use super::limits::restore;
 use super::peer::{Process, start_of};
 use crate::ledger::Record;
@@ -35,8 +35,9 @@ impl Means {
     /// reservation, if one does.
     ///
     /// No other thread can move a thread that is still under SCHED_DEADLINE out of it
-    /// ([`SchedError::MustLeaveItself`]). It keeps [`residual`] until it ends, or until it leaves,
-    /// for which it then needs no privilege.
+    /// ([`sched::SchedError::MustLeaveItself`]). It keeps its
+    /// [residual](super::class::residual) until it ends, or until it leaves, for which it then
+    /// needs no privilege.
     ///
     /// A thread that execs takes over the id of the first thread, with its class (execve(2)): then
     /// it is looked for there.
@@ -100,63 +101,8 @@ pub fn moved_to(record: &Record) -> Option<Left> {
     leader_with(&process, nothing, |now| now.policy_name() == "SCHED_DEADLINE")
 }
 
-/// Makes `thread` an ordinary one. Returns `true` if it keeps a residual reservation.
-pub(crate) fn take_class(thread: Tid) -> Result<bool, SchedError> {
-    let now = sched::get(thread)?;
-    match (now.policy_name(), now.class()) {
-        ("SCHED_DEADLINE", Some(Class::Deadline { reservation, .. })) => {
-            let reservation = residual(reservation);
-            // Without the flag, which only a privileged thread may take away: with it, the thread
-            // could not leave the class either (sched_setattr(2), EPERM).
-            sched::set_without_retry(
-                thread,
-                Class::Deadline { reservation, reset_on_fork: false },
-            )?;
-            Ok(true)
-        }
-        ("SCHED_FIFO" | "SCHED_RR", _) => {
-            let nice = sched::nice_of(thread)?;
-            sched::set_without_retry(thread, Class::Other { nice })?;
-            Ok(false)
-        }
-        _ => Ok(false),
-    }
-}
-
-/// Returns the reservation that a thread keeps while it does not leave SCHED_DEADLINE: its budget,
-/// but at most 2 ms, in no more than 2 % of a CPU and never more often than before.
-///
-/// It is not the least possible: a thread without budget does not run, so it could neither leave
-/// the class nor end when it is killed. With no longer budget and no shorter period it delays no
-/// upcall more than before.
-pub fn residual(reservation: Reservation) -> Reservation {
-    let budget = reservation.budget().min(Service::from_millis(2));
-    let period = reservation.period().max(Duration::from_nanos(budget.as_nanos() * 50));
-    Reservation::new(budget, period).unwrap_or(reservation)
-}
-
 /// Returns whether `thread` of process `pid`, with this start, is still under SCHED_DEADLINE.
 pub fn remains(pid: i32, thread: Tid, started: u64) -> bool {
     let deadline = sched::get(thread).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE");
     deadline && start_of(pid, thread.as_raw()) == Some(started)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_remnant_is_no_more_and_no_more_frequent_than_what_it_is_left_of() {
-        for (had, keeps) in [
-            ("2ms/10ms", "2ms/100ms"),
-            ("5ms/8ms", "2ms/100ms"),
-            ("100us/1ms", "100us/5ms"),
-            ("1ms/800ms", "1ms/800ms"),
-            ("500ms/1s", "2ms/1s"),
-        ] {
-            let had: Reservation = had.parse().expect("valid");
-            let keeps: Reservation = keeps.parse().expect("valid");
-            assert_eq!(residual(had), keeps, "{had}");
-        }
-    }
 }

@@ -3,14 +3,55 @@
 
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend};
 use rustix::fs::{FallocateFlags, fallocate};
+use thiserror::Error;
 
-use super::LedgerError;
+/// The reason why the ledger cannot be read or written.
+#[derive(Debug, Error)]
+pub enum LedgerError {
+    /// The database refused.
+    #[error("{}: the ledger cannot be used: {source}; is another broker running, or the disk full?", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: Box<redb::Error>,
+    },
+    /// The folder or the file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
+    /// Other users could write promises into it.
+    #[error(
+        "{}: {why}; the ledger must lie in a folder of this user's own that nobody else may write: \
+         remove it, or name another (--state)", path.display()
+    )]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// The fault.
+        why: String,
+    },
+    /// This version of the broker did not write the entry.
+    #[error("{}: grant {id} cannot be read: {why}; remove the file to start without any grant", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The number of the grant.
+        id: u64,
+        /// The error.
+        why: String,
+    },
+}
 
 /// Makes `folder` for this user alone if it is not there, and checks that no other user can write
 /// into it.

@@ -19,8 +19,8 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableTable as _, TableDefinition};
-use thiserror::Error;
 
+pub use file::LedgerError;
 use file::Reserved;
 pub use record::{ChannelRecord, OldLimits, ProcessId, Record};
 
@@ -37,48 +37,6 @@ const GUARDS: &str = "guards";
 
 /// The number of refusals that are kept.
 pub const MAX_REFUSALS: u64 = 256;
-
-/// The reason why the ledger cannot be read or written.
-#[derive(Debug, Error)]
-pub enum LedgerError {
-    /// The database refused.
-    #[error("{}: the ledger cannot be used: {source}; is another broker running, or the disk full?", path.display())]
-    Database {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: Box<redb::Error>,
-    },
-    /// The folder or the file cannot be used.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The path.
-        path: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
-    /// Other users could write promises into it.
-    #[error(
-        "{}: {why}; the ledger must lie in a folder of this user's own that nobody else may write: \
-         remove it, or name another (--state)", path.display()
-    )]
-    Unsafe {
-        /// The folder.
-        path: PathBuf,
-        /// The fault.
-        why: String,
-    },
-    /// This version of the broker did not write the entry.
-    #[error("{}: grant {id} cannot be read: {why}; remove the file to start without any grant", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The number of the grant.
-        id: u64,
-        /// The error.
-        why: String,
-    },
-}
 
 /// The open ledger. One process at a time can hold it.
 pub struct Ledger {

@@ -13,7 +13,7 @@ use super::{FRONT, ServeError, Server};
 use crate::front::{FromFront, ToFront};
 use crate::kernel::peer::{Peer, Process};
 use crate::ledger::ProcessId;
-use crate::parts::LinkError;
+use crate::link::LinkError;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::{
     Answer, BrokerMessage, ClientMessage, Event, VERSION, parse_ask, to_bytes,

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::kernel::privileges::PrivilegeError;
 use crate::ledger::LedgerError;
-use crate::parts::LinkError;
+use crate::link::LinkError;
 use punctual_model::FileError;
 
 /// The reason why the broker does not run.

@@ -57,8 +57,8 @@ use crate::kernel::persons::Persons;
 use crate::kernel::privileges::{Account, Powers, drop_all_but_needed, needs_sys_nice};
 use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
+use crate::link::{LinkError, Part};
 use crate::pace::Pace;
-use crate::parts::{LinkError, Part};
 use punctual_client::grant::GrantId;
 use punctual_client::wire::{GuardStatus, Listener, Name, RefusedStatus};
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use punctual_model::Service;
 
-use crate::parts::Part;
+use crate::link::Part;
 
 /// The paths and measurements that the broker uses.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::Server;
 use super::requests::{Stop, since_1970};
 use crate::admission::Requester;
-use crate::kernel::give::GiveError;
+use crate::kernel::GiveError;
 use crate::kernel::peer::Peer;
 use punctual_client::grant::GrantId;
 use punctual_client::want::{Guarantee, RawWant, Want};

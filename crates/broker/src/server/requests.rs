@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::Server;
 use super::refusals::shorten;
 use crate::guard;
-use crate::kernel::give::GiveError;
+use crate::kernel::GiveError;
 use crate::kernel::peer::Peer;
 use crate::ledger::Record;
 use punctual_client::grant::{GrantId, Token};

@@ -5,7 +5,8 @@ use punctual_linux::thread::Tid;
 use tracing::{info, warn};
 
 use super::Server;
-use crate::kernel::take::{moved_to, remains, residual};
+use crate::kernel::class::residual;
+use crate::kernel::take::{moved_to, remains};
 use crate::ledger::{ProcessId, Record};
 use punctual_client::want::{Guarantee, Want};
 

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use punctual::run::{Compact, GrantNews, Notice, Terms};
-use punctual_broker::kernel::take::residual;
+use punctual_broker::kernel::class::residual;
 use punctual_client::wire::{Event, Offered};
 use punctual_frontend::exit::complain;
 use punctual_frontend::output;

@@ -14,7 +14,7 @@ use punctual_trace::file::Block;
 use super::jobs::{Job, Jobs};
 use super::late::EventsAlone;
 use super::survey::{MOST_LOST, Survey, clamped};
-use crate::ReadError;
+use crate::blocks::ReadError;
 use crate::blocks::{Blocks, Item};
 
 /// The number of columns of the whole timeline.

@@ -15,7 +15,7 @@ use punctual_trace::{Event, Kind, Sink, Subject, SubjectKind};
 use super::jobs::{Job, Jobs};
 use super::late::{Evidence, LateJobs};
 use super::measured::Measured;
-use crate::ReadError;
+use crate::blocks::ReadError;
 use crate::blocks::{Blocks, Item};
 
 /// The most lost events, or jobs that never began, that are passed to a checker at once.
