@@ -24,15 +24,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::mem;
 
-use punctual_analysis::{
-    BackEnd, Exchange, Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder,
-};
+use punctual_analysis::{BackEnd, Exchange, Refusal, Request, Steps, System, UpcallOrder};
 pub(crate) use punctual_model::units::percent;
 use punctual_model::{HostProfile, Instant, Task};
 
-use self::channels::ChannelEntries;
-use self::residuals::Residual;
+use self::channels::entries::ChannelEntries;
 pub use self::terms::{Offer, Requester};
+use self::terms::{Residual, Sum};
 use punctual_client::grant::GrantId;
 use punctual_client::want::Guarantee;
 
@@ -65,12 +63,6 @@ impl Change {
     pub fn cpu(&self) -> Option<u32> {
         self.exchange.back_ends().first().copied().and_then(cpu_of)
     }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    ppm: u64,
-    grants: u32,
 }
 
 /// Everything that is granted on the host.
@@ -299,16 +291,4 @@ fn cpu_of(back_end: BackEnd) -> Option<u32> {
         BackEnd::Executor { cpu } => Some(cpu.into()),
         _ => None,
     }
-}
-
-/// Returns the refusal of one of the admission state's own tests, each of which is about one
-/// resource.
-fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Box<Refusal> {
-    let resource = match test {
-        "quota" | "room" => Resource::Quota,
-        "channel-delay" => Resource::Delay,
-        _ => Resource::Link,
-    };
-    let shortfall = short_ppm.map(Shortfall::Share);
-    Box::new(Refusal { shortfall, ..Refusal::new(test, resource, why) })
 }

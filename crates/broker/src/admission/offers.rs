@@ -6,7 +6,7 @@
 
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 
-use super::Offer;
+use super::terms::Offer;
 use punctual_client::want::{Guarantee, LEAST_PRIORITY_SHARE, LONGEST};
 
 /// Tries of one search.

@@ -2,7 +2,8 @@
 
 use punctual_analysis::Refusal;
 
-use super::{AdmissionState, Requester, denied, percent};
+use super::terms::{Requester, denied};
+use super::{AdmissionState, percent};
 use crate::config::Quota;
 use punctual_client::want::Guarantee;
 

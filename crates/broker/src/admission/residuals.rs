@@ -3,20 +3,9 @@
 use punctual_analysis::Steps;
 use punctual_model::{Instant, Reservation};
 
-use super::{AdmissionState, Requester, Sum};
+use super::AdmissionState;
+use super::terms::{Requester, Residual, Sum};
 use punctual_client::grant::GrantId;
-
-/// The residual of an ended reservation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Residual {
-    pub(super) uid: u32,
-    pub(super) group: Option<u32>,
-    /// The share that its thread keeps.
-    share_ppm: u64,
-    /// The reservation that stands above the upcalls of all CPUs until the thread has left: the
-    /// former one, which is more than the residual.
-    above: Option<Reservation>,
-}
 
 impl AdmissionState {
     /// Records that the reservation `had` of `id` has ended, and that its thread keeps `keeps` of

@@ -1,3 +1,5 @@
+use punctual_analysis::Shortfall;
+
 use super::*;
 use crate::config::{Quota, QuotaOf};
 use punctual_client::want::Kind;

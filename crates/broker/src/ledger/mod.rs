@@ -22,6 +22,7 @@ use redb::{Database, ReadableTable as _, TableDefinition};
 
 pub use file::LedgerError;
 use file::Reserved;
+pub(crate) use record::since_1970;
 pub use record::{ChannelRecord, OldLimits, ProcessId, Record};
 
 use punctual_client::grant::GrantId;

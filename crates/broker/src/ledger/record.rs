@@ -1,5 +1,7 @@
 //! The ledger's record of one grant.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use punctual_linux::thread::Tid;
 use serde::{Deserialize, Serialize};
 
@@ -78,4 +80,10 @@ pub struct ChannelRecord {
     pub channel: RawChannel,
     /// The start of the grant, in seconds since 1970.
     pub since: u64,
+}
+
+/// Returns the present second since 1970, for records.
+#[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
+pub(crate) fn since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

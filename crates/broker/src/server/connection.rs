@@ -4,12 +4,11 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use punctual_linux::clock;
-use punctual_model::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::{debug, info};
 
 use super::refusals::shorten;
-use super::{FRONT, ServeError, Server};
+use super::{Connection, FRONT, ServeError, Server};
 use crate::front::{FromFront, ToFront};
 use crate::kernel::peer::{Peer, Process};
 use crate::ledger::ProcessId;
@@ -21,23 +20,6 @@ use punctual_client::wire::{
 
 /// The most messages of the front that are handled before other events.
 const AT_A_TURN: usize = 64;
-
-#[derive(Debug)]
-pub(super) struct Connection {
-    /// The process for which it speaks: the one that connected it, or the holder of the grant that
-    /// it resumed.
-    pub(super) peer: Rc<Peer>,
-    greeted: bool,
-    /// The time when a request of it was last refused for want of room.
-    pub(super) refused: Option<Instant>,
-}
-
-impl Connection {
-    /// Returns whether it speaks for a process, and has exchanged greetings.
-    pub(super) fn speaks_of(&self, process: ProcessId) -> bool {
-        self.greeted && self.peer.process.id == process
-    }
-}
 
 impl Server {
     /// Handles the front's messages.

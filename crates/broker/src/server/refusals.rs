@@ -6,13 +6,21 @@ use punctual_linux::sched::SchedError;
 use tracing::{info, warn};
 
 use super::Server;
-use super::requests::{Stop, since_1970};
 use crate::admission::Requester;
 use crate::kernel::GiveError;
 use crate::kernel::peer::Peer;
+use crate::ledger::since_1970;
 use punctual_client::grant::GrantId;
 use punctual_client::want::{Guarantee, RawWant, Want};
-use punctual_client::wire::{KERNEL, Offered, Refused, RefusedStatus};
+use punctual_client::wire::{KERNEL, Offered, Refused, RefusedChannel, RefusedStatus};
+
+/// The reason why a request ends without a grant.
+pub(super) enum Stop {
+    Refused(Refused),
+    Channel(RefusedChannel),
+    /// A sentence.
+    Error(String),
+}
 
 /// The most refusals that status shows.
 pub(super) const MOST_REFUSALS: usize = 32;

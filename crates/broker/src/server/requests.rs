@@ -2,29 +2,20 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_analysis::UpcallOrder;
 use punctual_linux::{clock, thread};
 use tracing::{info, warn};
 
 use super::Server;
-use super::refusals::shorten;
+use super::refusals::{Stop, shorten};
 use crate::guard;
 use crate::kernel::GiveError;
 use crate::kernel::peer::Peer;
-use crate::ledger::Record;
+use crate::ledger::{Record, since_1970};
 use punctual_client::grant::{GrantId, Token};
 use punctual_client::want::{Kind, RawWant, Want};
-use punctual_client::wire::{Answer, ClientMessage, Refused, RefusedChannel, VERSION};
-
-/// The reason why a request ends without a grant.
-pub(super) enum Stop {
-    Refused(Refused),
-    Channel(RefusedChannel),
-    /// A sentence.
-    Error(String),
-}
+use punctual_client::wire::{Answer, ClientMessage, VERSION};
 
 impl Server {
     /// Returns the answer to a request; descriptors that go with it are added to `files`.
@@ -283,9 +274,4 @@ impl Server {
 
 fn no_such(id: GrantId) -> String {
     format!("this process has no grant {id}")
-}
-
-#[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
-pub(super) fn since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

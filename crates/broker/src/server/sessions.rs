@@ -8,7 +8,7 @@ use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::{info, warn};
 
-use super::Server;
+use super::{Held, Live, Server};
 use crate::admission::Requester;
 use crate::guard;
 use crate::kernel::peer::{Peer, Process};
@@ -18,42 +18,6 @@ use crate::ledger::{ProcessId, Record};
 use punctual_client::grant::GrantId;
 use punctual_client::want::{Kind, Want};
 use punctual_client::wire::Event;
-
-/// A process with at least one grant.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) peer: Rc<Peer>,
-    source: u64,
-    pub(super) grants: BTreeSet<GrantId>,
-    pub(super) channels: BTreeSet<GrantId>,
-    /// The time at which it lost its last connection, if it has none.
-    pub(super) disconnected_since: Option<Instant>,
-}
-
-impl Held {
-    pub(super) fn new(peer: Rc<Peer>, source: u64) -> Self {
-        let (grants, channels) = Default::default();
-        Self { peer, source, grants, channels, disconnected_since: None }
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.grants.is_empty() && self.channels.is_empty()
-    }
-
-    pub(super) fn source(&self) -> u64 {
-        self.source
-    }
-}
-
-/// A grant in force.
-#[derive(Debug)]
-pub(super) struct Live {
-    pub(super) record: Record,
-    pub(super) want: Want,
-    pub(super) cpu: Option<u32>,
-    /// The use of a CPU in the last window that the guard has reported.
-    pub(super) used_ppm: Option<u64>,
-}
 
 impl Server {
     /// Keeps a grant that is in force, and watches its process.

@@ -12,21 +12,19 @@
 //! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as
 //! each user's quota allows.
 
-mod best_effort;
+pub(super) mod entries;
 mod offers;
 mod quota;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use punctual_analysis::{Exchange, Refusal, Request, Steps, System};
-use punctual_channel::rings;
-use punctual_model::channel::{BitRate, Channel, Direction, Framing, ReadLimit};
+use punctual_model::channel::{BitRate, Channel, Direction, LinearBounded, ReadLimit};
 use punctual_model::{Duration, Instant};
 
-use super::terms::Requester;
-use super::{AdmissionState, denied};
+use self::entries::{ChannelEntries, Entry};
+use super::AdmissionState;
+use super::terms::{Requester, denied};
 use crate::config::ChannelsConfig;
 use punctual_client::grant::GrantId;
 use punctual_client::want::WantedChannel;
@@ -34,90 +32,12 @@ use punctual_client::want::WantedChannel;
 /// A counter-offer, in words and as a complete request.
 pub type ChannelOffer = (String, WantedChannel);
 
-/// The channels, with the user of each.
-#[derive(Clone, Debug)]
-pub(super) struct ChannelEntries {
-    config: ChannelsConfig,
-    entries: BTreeMap<GrantId, Entry>,
-    users: BTreeMap<u32, Sum>,
-    /// The number of channels that send and are promised nothing.
-    best_effort: u32,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    uid: u32,
-    want: WantedChannel,
-    /// The promised rate on the link; zero for a channel that receives, and for best effort.
-    bps: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    bps: u64,
-    /// The bytes of their queues.
-    bytes: u64,
-    channels: u32,
-}
-
 /// A change of a channel, which [`AdmissionState::undo_channel`] undoes.
 #[derive(Debug)]
 pub struct ChannelChange {
     id: GrantId,
     before: Entry,
     exchange: Exchange<GrantId>,
-}
-
-impl ChannelEntries {
-    fn new(config: ChannelsConfig) -> Self {
-        Self { config, entries: BTreeMap::new(), users: BTreeMap::new(), best_effort: 0 }
-    }
-
-    fn count(&mut self, id: GrantId, entry: Entry) {
-        let sum = self.users.entry(entry.uid).or_default();
-        sum.channels += 1;
-        sum.bytes += rings::bytes(entry.want.geometry());
-        sum.bps += entry.bps;
-        self.best_effort += u32::from(entry.shares_the_rest());
-        self.entries.insert(id, entry);
-    }
-
-    fn uncount(&mut self, id: GrantId) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
-        self.best_effort -= u32::from(entry.shares_the_rest());
-        if let Some(sum) = self.users.get_mut(&entry.uid) {
-            sum.channels -= 1;
-            sum.bytes -= rings::bytes(entry.want.geometry());
-            sum.bps -= entry.bps;
-            if sum.channels == 0 {
-                self.users.remove(&entry.uid);
-            }
-        }
-        Some(entry)
-    }
-
-    fn has_room(&self, want: &WantedChannel) -> Result<(), Box<Refusal>> {
-        if self.entries.len() >= self.config.room as usize {
-            let room = self.config.room;
-            return Err(denied("room", format!("there are {room} channels, the most"), None));
-        }
-        let longest = want.arrivals.max_message();
-        let packet = self.config.cut.packet_bytes();
-        if want.framing == Framing::Datagram && longest > packet {
-            let why = format!(
-                "a message of {longest} bytes is to be one datagram, and those have up to {packet}: \
-                 send shorter ones, or choose fragments"
-            );
-            return Err(denied("datagram", why, None));
-        }
-        Ok(())
-    }
-}
-
-impl Entry {
-    fn shares_the_rest(&self) -> bool {
-        self.want.direction == Direction::Send && self.want.delay_bound.is_none()
-    }
 }
 
 impl AdmissionState {
@@ -251,6 +171,42 @@ impl AdmissionState {
     /// Returns how many channels are entered.
     pub fn channel_count(&self) -> usize {
         self.channels.as_ref().map_or(0, |channels| channels.entries.len())
+    }
+
+    /// Returns each best-effort sender's rate on the link, in bits a second: everything that is not
+    /// promised to channels, divided equally (L4ATM, §2.3).
+    pub fn best_effort_bps(&self) -> u64 {
+        self.best_effort_share().0
+    }
+
+    /// Returns each best-effort sender's share: of the link in bits a second, and of a CPU in parts
+    /// per million.
+    pub fn best_effort_share(&self) -> (u64, u64) {
+        let Some((channels, carried)) = self.channels.as_ref().zip(self.system.carried()) else {
+            return (1, 1);
+        };
+        let link = carried.carrier().link_bps();
+        let senders = u64::from(channels.best_effort);
+        let rest = if senders == 0 { 0 } else { link - carried.promised_bps() };
+        let bps = rest.div_ceil(senders.max(1));
+        let ppm = carried.best_effort_cpu_ppm() / senders.max(1);
+        (bps.max(1), ppm.max(1))
+    }
+
+    /// Returns the time between two such messages of a best-effort sender: by its share of the link
+    /// or of the processor, whichever is longer.
+    pub fn best_effort_spacing(&self, arrivals: LinearBounded) -> Duration {
+        let Some(carrier) = self.system.carried().map(|carried| *carried.carrier()) else {
+            return arrivals.min_inter_arrival();
+        };
+        let (bps, ppm) = self.best_effort_share();
+        let bytes = arrivals.max_message();
+        let on_link = u128::from(carrier.on_wire(bytes)) * 8_000_000_000 / u128::from(bps);
+        let packets = u128::from(carrier.egress.cut().packets_of(bytes));
+        let work = packets * u128::from(carrier.egress.per_packet().as_nanos());
+        let on_processor = work * 1_000_000 / u128::from(ppm);
+        let longer = on_link.max(on_processor).saturating_add(1);
+        Duration::from_nanos(u64::try_from(longer).unwrap_or(u64::MAX))
     }
 
     fn entries_of_channels(&self) -> Result<&ChannelEntries, Box<Refusal>> {

@@ -4,8 +4,8 @@ use punctual_analysis::Refusal;
 use punctual_channel::rings;
 use punctual_model::channel::{BitRate, Direction};
 
-use super::super::terms::Requester;
-use super::super::{denied, percent};
+use super::super::percent;
+use super::super::terms::{Requester, denied};
 use super::AdmissionState;
 use punctual_client::want::{Kind, WantedChannel};
 

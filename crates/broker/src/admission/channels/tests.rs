@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use punctual_analysis::{Resource, Steps, UpcallOrder};
+use punctual_model::channel::Framing;
 use punctual_model::channel::{LinearBounded, Packetisation, TooEarly};
 use punctual_model::host::{Calibration, DeadlineLimits};
 use punctual_model::{Duration, HostProfile, Instant, Reservation, Service};

@@ -4,72 +4,23 @@ use std::num::NonZeroU16;
 use std::sync::mpsc::{TryRecvError, sync_channel};
 
 use punctual_channel::account::Recorder;
-use punctual_channel::client::Geometry;
-use punctual_channel::rings::{self, Made, Passed, Puts, RingError, Side, Takes};
+use punctual_channel::rings::{self, Passed, Puts, Side, Takes};
 use punctual_channel::server::receiver::{self, thread::Order};
 use punctual_channel::server::sender::Opening;
 use punctual_linux::clock;
 use punctual_linux::net::{Setup, UdpSocket};
-use punctual_model::channel::Direction;
 use punctual_model::{Duration, Instant};
 use punctual_policy::egress::Terms;
 use punctual_policy::ingress::UNEVENNESS;
 
-use super::super::requests::since_1970;
+use super::queue::{Frozen, Queue};
 use super::{Carried, Channels};
 use crate::admission::{AdmissionState, Requester};
 use crate::config::WireKind;
+use crate::ledger::since_1970;
 use punctual_client::grant::GrantId;
 use punctual_client::want::WantedChannel;
 use punctual_client::wire::Answer;
-
-/// A queue that was made and is not attached. The broker's own thread does not touch the parts of
-/// it that the client can write.
-#[derive(Debug)]
-pub(super) enum Queue {
-    Takes(Made<Takes>),
-    Puts(Made<Puts>),
-}
-
-/// A queue that can be attached.
-#[derive(Debug)]
-pub(super) enum Frozen {
-    Takes(Side<Takes>),
-    Puts(Side<Puts>),
-}
-
-impl Queue {
-    fn new(
-        direction: Direction,
-        geometry: Geometry,
-        first: u64,
-    ) -> Result<(Self, Passed), RingError> {
-        Ok(match direction {
-            Direction::Send => {
-                let (made, passed) = Made::new(geometry, first)?;
-                (Self::Takes(made), passed)
-            }
-            Direction::Receive => {
-                let (made, passed) = Made::new(geometry, first)?;
-                (Self::Puts(made), passed)
-            }
-        })
-    }
-
-    /// Seals and freezes the queue. May wait for as long as the client likes.
-    fn seal_and_freeze(self) -> Result<Frozen, RingError> {
-        match self {
-            Self::Takes(made) => {
-                made.seal()?;
-                made.freeze().map(Frozen::Takes)
-            }
-            Self::Puts(made) => {
-                made.seal()?;
-                made.freeze().map(Frozen::Puts)
-            }
-        }
-    }
-}
 
 impl Channels {
     /// Returns how many bytes of queues a person holds, if some must be released before another

@@ -8,12 +8,11 @@ use punctual_linux::clock;
 use tracing::{info, warn};
 
 use super::super::Server;
-use super::super::refusals::{MOST_REFUSALS, shorten};
-use super::super::requests::{Stop, since_1970};
+use super::super::refusals::{MOST_REFUSALS, Stop, shorten};
 use super::{Carried, Channels};
 use crate::admission::AdmissionState;
 use crate::kernel::peer::Peer;
-use crate::ledger::ChannelRecord;
+use crate::ledger::{ChannelRecord, since_1970};
 use punctual_client::grant::{GrantId, Token};
 use punctual_client::want::{RawChannel, WantedChannel};
 use punctual_client::wire::{Answer, OfferedChannel, Opened, RefusedChannel, RefusedStatus};
