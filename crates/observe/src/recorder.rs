@@ -133,9 +133,9 @@ impl Recorder {
     ///
     /// # Errors
     /// [`RecordError::Write`].
-    pub fn asked(&mut self, asked: &ConstraintRequest) -> Result<(), RecordError> {
+    pub fn request(&mut self, request: &ConstraintRequest) -> Result<(), RecordError> {
         self.flush()?;
-        self.writer.asked(asked);
+        self.writer.request(request);
         self.append()
     }
 

@@ -208,7 +208,7 @@ pub fn of_trace(path: &Path) -> Result<OfTrace, Failure> {
                     seen.record(event);
                 }
             }
-            Entry::ConstraintRequest(asked) => checker.asked(&asked),
+            Entry::ConstraintRequest(request) => checker.request(&request),
             Entry::Lost(events) => {
                 checker.lost(events);
                 seen.lost();

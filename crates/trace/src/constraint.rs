@@ -61,7 +61,7 @@ impl Answer {
 /// use punctual_trace::{Event, Kind};
 ///
 /// let at = Instant::from_nanos;
-/// let asked = ConstraintRequest {
+/// let request = ConstraintRequest {
 ///     at: at(0),
 ///     job: JobId { task: 3, index: 0 },
 ///     start: at(10),
@@ -70,7 +70,7 @@ impl Answer {
 ///     answer: Answer::Granted,
 /// };
 /// let mut events: Vec<Event> = Vec::new();
-/// let mut given = Given::new(asked);
+/// let mut given = Given::new(request);
 /// given.begins(at(15), &mut events);
 /// given.done(at(30), &mut events);
 /// let kinds: Vec<Kind> = events.iter().map(|event| event.kind).collect();
@@ -78,7 +78,7 @@ impl Answer {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    asked: ConstraintRequest,
+    request: ConstraintRequest,
     left: Duration,
     /// The instant at which it was given the CPU, if it has it.
     since: Option<Instant>,
@@ -90,10 +90,10 @@ pub struct Given {
 
 impl Given {
     /// Starts with a constraint that has been given nothing.
-    pub fn new(asked: ConstraintRequest) -> Self {
-        let (left, newest) = (asked.estimate.at_full_speed(), asked.start);
+    pub fn new(request: ConstraintRequest) -> Self {
+        let (left, newest) = (request.estimate.at_full_speed(), request.start);
         let (has_begun, is_throttled, is_done) = (false, false, false);
-        Self { asked, left, since: None, has_begun, is_throttled, is_done, newest }
+        Self { request, left, since: None, has_begun, is_throttled, is_done, newest }
     }
 
     /// Records that it is given the CPU from `now` on.
@@ -112,7 +112,7 @@ impl Given {
         let now = now.max(self.newest);
         self.left = self.left.saturating_sub(now.saturating_since(since));
         self.emit(now, Kind::GiveWay, sink);
-        if self.left.is_zero() || now >= self.asked.deadline {
+        if self.left.is_zero() || now >= self.request.deadline {
             self.is_throttled = true;
             let left = self.left.as_full_service();
             self.emit(now, Kind::Throttle { left }, sink);
@@ -143,7 +143,7 @@ impl Given {
     }
 
     fn emit(&mut self, at: Instant, kind: Kind, sink: &mut impl Sink) {
-        let ConstraintRequest { job, start: release, .. } = self.asked;
+        let ConstraintRequest { job, start: release, .. } = self.request;
         sink.record(Event { at, job, release, kind });
         self.newest = at;
     }
@@ -160,7 +160,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    fn asked(index: u64, answer: Answer) -> ConstraintRequest {
+    fn request(index: u64, answer: Answer) -> ConstraintRequest {
         let job = JobId { task: 2, index };
         let start = at(100 * index);
         let deadline = start + Duration::from_nanos(50);
@@ -174,10 +174,10 @@ mod tests {
         }
     }
 
-    fn judged(asked: &[ConstraintRequest], events: &[Event], end: u64) -> Judged {
+    fn judged(request: &[ConstraintRequest], events: &[Event], end: u64) -> Judged {
         let mut checker = Checker::new();
         checker.subject(2, &Subject::new("a thread", SubjectKind::Constraint));
-        asked.iter().for_each(|one| checker.asked(one));
+        request.iter().for_each(|one| checker.request(one));
         events.iter().for_each(|event| checker.record(*event));
         checker.end(at(end));
         checker.judge(2)
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_constraint_that_ends_by_its_deadline_is_kept() {
-        let one = asked(0, Answer::Granted);
+        let one = request(0, Answer::Granted);
         let mut given = Given::new(one);
         let mut events: Vec<Event> = Vec::new();
         given.begins(at(5), &mut events);
@@ -205,7 +205,7 @@ mod tests {
         for (slices, left) in
             [(&[(5, 25)][..], Some(0)), (&[(5, 15), (45, 50)][..], Some(5)), (&[][..], None)]
         {
-            let one = asked(0, Answer::Granted);
+            let one = request(0, Answer::Granted);
             let mut given = Given::new(one);
             let mut events: Vec<Event> = Vec::new();
             for &(from, to) in slices {
@@ -227,13 +227,13 @@ mod tests {
     #[test]
     fn a_refusal_breaks_no_promise_and_an_unended_constraint_does() {
         let refused = Answer::Refused { largest_estimate: Service::from_nanos(7) };
-        let judged_refused = judged(&[asked(0, refused)], &[], 200);
+        let judged_refused = judged(&[request(0, refused)], &[], 200);
         assert!(matches!(judged_refused.verdict, Verdict::NotJudgeable(_)));
         assert_eq!((judged_refused.refused, judged_refused.late), (1, 0));
-        let left = judged(&[asked(0, Answer::Granted), asked(1, refused)], &[], 200);
+        let left = judged(&[request(0, Answer::Granted), request(1, refused)], &[], 200);
         assert_eq!((left.verdict, left.late, left.refused), (Verdict::Broken, 1, 1));
         // Its deadline had not come when the run ended.
-        let young = judged(&[asked(0, Answer::Granted)], &[], 50);
+        let young = judged(&[request(0, Answer::Granted)], &[], 50);
         assert_eq!((young.verdict, young.late), (Verdict::Kept, 0));
     }
 }

@@ -95,7 +95,7 @@ fn write(reservations: &Reservations, path: &Path) {
                 subject.thread = u32::try_from(thread.as_raw()).ok();
                 recorder.subject(number, &subject).expect("written");
             });
-            recorder.asked(&asked).expect("written");
+            recorder.request(&asked).expect("written");
             let is_refused = matches!(asked.answer, Answer::Refused { .. });
             assert_eq!(is_refused, asked.estimate == Service::from_millis(50), "{asked:?}");
         }

@@ -36,7 +36,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportE
     let state = trace::read(path, |told| match told {
         Entry::Subject(number, subject) => page.subject(number, subject),
         Entry::Events(events) => events.iter().try_for_each(|event| page.event(event)),
-        Entry::ConstraintRequest(asked) => page.asked(&asked),
+        Entry::ConstraintRequest(request) => page.request(&request),
         Entry::Missing(Gap { subjects, .. }) => {
             page.missing(subjects > 0);
             Ok(())
@@ -193,18 +193,18 @@ impl<W: Write> Page<'_, W> {
     }
 
     /// Writes a time constraint as an instant at the time of the request.
-    fn asked(&mut self, asked: &ConstraintRequest) -> Result<(), ExportError> {
-        let Some(tracks) = self.subjects.get_mut(asked.job.task as usize) else { return Ok(()) };
+    fn request(&mut self, request: &ConstraintRequest) -> Result<(), ExportError> {
+        let Some(tracks) = self.subjects.get_mut(request.job.task as usize) else { return Ok(()) };
         let pid = process(&tracks.subject);
-        if asked.answer == Answer::Granted {
-            tracks.granted.insert(asked.job, asked.deadline);
+        if request.answer == Answer::Granted {
+            tracks.granted.insert(request.job, request.deadline);
         }
         self.write(&json!({
-            "ph": "i", "s": "t", "name": format!("asked: {}", asked.answer.word()), "cat": "asked",
-            "pid": pid, "tid": releases(asked.job.task), "ts": micros(asked.at),
+            "ph": "i", "s": "t", "name": format!("asked: {}", request.answer.word()), "cat": "asked",
+            "pid": pid, "tid": releases(request.job.task), "ts": micros(request.at),
             "args": {
-                "job": asked.job.index, "start_ns": asked.start.as_nanos(),
-                "estimate_ns": asked.estimate.as_nanos(), "deadline_ns": asked.deadline.as_nanos(),
+                "job": request.job.index, "start_ns": request.start.as_nanos(),
+                "estimate_ns": request.estimate.as_nanos(), "deadline_ns": request.deadline.as_nanos(),
             },
         }))
     }

@@ -64,8 +64,8 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, ExportE
                     .map_err(io::Error::from)?;
                 }
             }
-            Entry::ConstraintRequest(asked) if asked.answer == Answer::Granted => {
-                granted.insert(asked.job, asked.deadline);
+            Entry::ConstraintRequest(request) if request.answer == Answer::Granted => {
+                granted.insert(request.job, request.deadline);
             }
             // The missing part may have contained promises.
             Entry::Missing(gap) if gap.subjects > 0 => {

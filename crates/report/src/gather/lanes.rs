@@ -106,10 +106,10 @@ impl Drawn {
                         ended.for_each(|job| over(&job, &mut lanes, &mut seen));
                     }
                 }
-                Item::Block(Block::ConstraintRequest(mut asked)) => {
-                    if let Some(place) = survey.subjects.find(asked.job.task) {
-                        asked.job.task = place;
-                        checker.asked(&asked);
+                Item::Block(Block::ConstraintRequest(mut request)) => {
+                    if let Some(place) = survey.subjects.find(request.job.task) {
+                        request.job.task = place;
+                        checker.request(&request);
                     }
                 }
                 Item::Block(Block::Lost(lost)) => {

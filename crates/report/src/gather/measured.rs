@@ -211,13 +211,13 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    pub(crate) fn asked(&mut self, asked: &ConstraintRequest) {
-        match asked.answer {
+    pub(crate) fn request(&mut self, request: &ConstraintRequest) {
+        match request.answer {
             Answer::Granted => self.granted += 1,
             Answer::Refused { .. } => self.refused += 1,
         }
-        self.largest_estimate = self.largest_estimate.max(asked.estimate);
-        let within = asked.deadline.saturating_since(asked.start);
+        self.largest_estimate = self.largest_estimate.max(request.estimate);
+        let within = request.deadline.saturating_since(request.start);
         self.shortest = Some(self.shortest.map_or(within, |shortest| shortest.min(within)));
     }
 

@@ -116,16 +116,16 @@ impl Survey {
                 }
                 self.late(checker);
             }
-            Block::ConstraintRequest(mut asked) => {
-                self.seen(asked.at);
-                let Some(place) = self.subjects.place(asked.job.task) else {
+            Block::ConstraintRequest(mut request) => {
+                self.seen(request.at);
+                let Some(place) = self.subjects.place(request.job.task) else {
                     self.losses.unlisted_events += 1;
                     return;
                 };
-                asked.job.task = place;
-                checker.asked(&asked);
+                request.job.task = place;
+                checker.request(&request);
                 self.room();
-                self.measured[place as usize].constraints.asked(&asked);
+                self.measured[place as usize].constraints.request(&request);
             }
             Block::Lost(lost) => {
                 self.losses.lost(lost.at(), lost.events);

@@ -145,8 +145,8 @@ impl Checker {
 
     /// Takes a request for a time constraint and its answer. A granted one has its deadline after
     /// its start, and the events of its job follow. Without such events it was never ended.
-    pub fn asked(&mut self, asked: &ConstraintRequest) {
-        let ConstraintRequest { job, start, estimate, deadline, answer, .. } = *asked;
+    pub fn request(&mut self, request: &ConstraintRequest) {
+        let ConstraintRequest { job, start, estimate, deadline, answer, .. } = *request;
         let account = self.account(job.task);
         match answer {
             Answer::Refused { .. } => account.refused = account.refused.saturating_add(1),

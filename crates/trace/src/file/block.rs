@@ -115,7 +115,7 @@ impl WireSubject {
 
 /// A time constraint in the wire format.
 #[derive(Serialize, Deserialize)]
-pub(super) struct WireAsked {
+pub(super) struct WireRequest {
     task: u32,
     index: u64,
     at_ns: u64,
@@ -126,16 +126,16 @@ pub(super) struct WireAsked {
     largest_estimate_ns: Option<u64>,
 }
 
-impl WireAsked {
-    pub(super) fn of(asked: &ConstraintRequest) -> Self {
+impl WireRequest {
+    pub(super) fn of(request: &ConstraintRequest) -> Self {
         Self {
-            task: asked.job.task,
-            index: asked.job.index,
-            at_ns: asked.at.as_nanos(),
-            start_ns: asked.start.as_nanos(),
-            estimate_ns: asked.estimate.as_nanos(),
-            deadline_ns: asked.deadline.as_nanos(),
-            largest_estimate_ns: match asked.answer {
+            task: request.job.task,
+            index: request.job.index,
+            at_ns: request.at.as_nanos(),
+            start_ns: request.start.as_nanos(),
+            estimate_ns: request.estimate.as_nanos(),
+            deadline_ns: request.deadline.as_nanos(),
+            largest_estimate_ns: match request.answer {
                 Answer::Granted => None,
                 Answer::Refused { largest_estimate } => Some(largest_estimate.as_nanos()),
             },

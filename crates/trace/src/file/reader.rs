@@ -1,6 +1,6 @@
 //! Reads a trace file, whole or as it grows.
 
-use super::block::{Block, WireAsked, WireSubject};
+use super::block::{Block, WireRequest, WireSubject};
 use super::frame::{self, Before, Broken, Damage, Found, Gap, PREAMBLE};
 use super::verdict::WireVerdict;
 use super::{events, writer};
@@ -127,7 +127,7 @@ fn understand(kind: u8, payload: &[u8]) -> Option<Block> {
         writer::EVENTS => Block::Events(events::decode(payload)?),
         writer::LOST => Block::Lost(whole(payload)?),
         writer::VERDICT => Block::Verdict(whole::<WireVerdict>(payload)?.verdict()),
-        writer::ASKED => whole::<WireAsked>(payload)?.block()?,
+        writer::REQUEST => whole::<WireRequest>(payload)?.block()?,
         writer::END => Block::End(punctual_model::Instant::from_nanos(whole(payload)?)),
         _ => Block::Unknown { kind, bytes: payload.len() },
     })

@@ -123,7 +123,7 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
     }
     let refused = Answer::Refused { largest_estimate: Service::from_micros(3) };
     for (index, answer) in [(0, Answer::Granted), (u64::MAX, refused)] {
-        let asked = ConstraintRequest {
+        let request = ConstraintRequest {
             at: Instant::from_nanos(4),
             job: JobId { task: 7, index },
             start: Instant::from_nanos(5),
@@ -131,8 +131,8 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
             deadline: Instant::MAX,
             answer,
         };
-        writer.asked(&asked);
-        blocks.push(Block::ConstraintRequest(asked));
+        writer.request(&request);
+        blocks.push(Block::ConstraintRequest(request));
     }
     writer.end(Instant::MAX);
     blocks.push(Block::End(Instant::MAX));

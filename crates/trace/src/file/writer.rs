@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use punctual_model::Instant;
 
-use super::block::{Lost, Run, WireAsked, WireSubject};
+use super::block::{Lost, Run, WireRequest, WireSubject};
 use super::frame::Before;
 use super::verdict::WireVerdict;
 use super::{events, frame};
@@ -20,7 +20,7 @@ pub(super) const EVENTS: u8 = 3;
 pub(super) const LOST: u8 = 4;
 pub(super) const END: u8 = 5;
 pub(super) const VERDICT: u8 = 6;
-pub(super) const ASKED: u8 = 7;
+pub(super) const REQUEST: u8 = 7;
 
 /// Collects bytes to append to the file.
 ///
@@ -93,8 +93,8 @@ impl Writer {
     }
 
     /// Records a request for a time constraint. It must precede the events of its job.
-    pub fn asked(&mut self, asked: &ConstraintRequest) {
-        self.append(ASKED, (0, 0), |out| put(out, &WireAsked::of(asked)));
+    pub fn request(&mut self, request: &ConstraintRequest) {
+        self.append(REQUEST, (0, 0), |out| put(out, &WireRequest::of(request)));
     }
 
     /// Records why a subject's job was late. Beyond a few thousand causes, the smallest are left
