@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use punctual::metrics::Address;
+use punctual::trace::{RecordError, Recorder};
 use punctual_broker::config::Config;
 use punctual_broker::log;
 use punctual_broker::parts::Part;
@@ -14,7 +15,6 @@ use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_frontend::output;
 use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::Instant;
-use punctual_observe::{RecordError, Recorder};
 use punctual_trace::{Event, Subject};
 
 use crate::inputs::ProfileArgs;

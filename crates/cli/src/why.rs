@@ -14,7 +14,7 @@ use punctual_frontend::output;
 use punctual_frontend::trace_file::TraceArgs;
 use punctual_linux::clock;
 use punctual_model::Duration;
-use punctual_trace::check::{Unjudgeable, Verdict};
+use punctual_trace::check::Verdict;
 use serde::Serialize;
 
 const HELP: &str = "\
@@ -110,7 +110,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
     }
-    Ok(exit(ended.subjects.iter().map(|(_, judged)| judged.verdict)))
+    Ok(exit(Verdict::of_all(ended.subjects.iter().map(|(_, judged)| judged.verdict))))
 }
 
 /// Returns the target that the arguments select.
@@ -131,11 +131,7 @@ fn of_a_trace(args: &Args, path: &Path) -> Outcome {
     } else {
         text::of_trace(args.worst, &of)
     })?;
-    Ok(match exit(of.subjects.iter().map(|(_, judged)| judged.verdict)) {
-        // The missing part may contain a promise or a job.
-        Exit::Kept if !of.state.is_whole() => Exit::NotJudgeable,
-        exit => exit,
-    })
+    Ok(exit(of.verdict()))
 }
 
 /// Returns a line of JSON for each record.
@@ -143,16 +139,11 @@ fn lines(records: impl IntoIterator<Item = impl Serialize>) -> Result<String, Fa
     records.into_iter().map(|record| Ok(output::json_line(&record)? + "\n")).collect()
 }
 
-/// Returns 1 for a broken promise, else 4 for one that cannot be judged. A subject without a
-/// promise or without a job breaks none.
-fn exit(verdicts: impl Iterator<Item = Verdict>) -> Exit {
-    verdicts.fold(Exit::Kept, |so_far, verdict| match (so_far, verdict) {
-        (_, Verdict::Broken) => Exit::Refused,
-        (
-            so_far,
-            Verdict::Kept | Verdict::NotJudgeable(Unjudgeable::NoPromise | Unjudgeable::NoJob),
-        ) => so_far,
-        (Exit::Kept, Verdict::NotJudgeable(_)) => Exit::NotJudgeable,
-        (so_far, Verdict::NotJudgeable(_)) => so_far,
-    })
+/// Returns the exit code of a verdict.
+fn exit(verdict: Verdict) -> Exit {
+    match verdict {
+        Verdict::Kept => Exit::Kept,
+        Verdict::Broken => Exit::Refused,
+        Verdict::NotJudgeable(_) => Exit::NotJudgeable,
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_observe::{Existing, RecordError, Recorder, run_here, run_in_virtual_time};
+use punctual::trace::{Existing, RecordError, Recorder, run_here, run_in_virtual_time};
 use punctual_trace::file::Run;
 
 pub use punctual::trace::{Beside, refused};

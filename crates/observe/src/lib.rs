@@ -7,8 +7,6 @@
 //! threads     records -> each thread's use of time -> events of its jobs
 //! seen        the observations of a session, for a trace file
 //! session     followed threads -> late jobs -> verdicts
-//! recorder    the file of a run, as it grows
-//! run         the description of a run: command, host, clock
 //! fitting     records -> the jobs of each thread, for its needs
 //! inject      deliberate trouble, to see its effect
 //! ```
@@ -20,16 +18,12 @@ mod fitting;
 pub mod followed;
 pub mod inject;
 mod record;
-mod recorder;
-mod run;
 mod seen;
 mod session;
 mod threads;
 
 pub use collector::{CollectError, Collector, Counts};
 pub use fitting::{Fitting, Promised, SeenThread};
-pub use recorder::{Existing, RecordError, Recorder};
-pub use run::{run_here, run_in_virtual_time};
 pub use seen::Seen;
 pub use session::{Ended, Session};
 pub use threads::{Came, Threads};

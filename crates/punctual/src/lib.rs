@@ -22,7 +22,12 @@
 //! - [`file`]: writes files that take their place only when they are complete.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
 //!
-//! The modules `explore` and `metrics` are features of the same names, which are on by default.
+//! # Features
+//! All are on by default. A program that leaves them out links no C library but the C library.
+//!
+//! - `kernel`: watches the kernel by BPF, which needs libelf and zlib: [`fit`], [`program`],
+//!   [`verify`], [`watch`], and [`why::watch`].
+//! - `explore`, `export`, `metrics`: the modules of these names.
 //!
 //! Most functions return [`Failure`] as their error: a message for a person, with its kind.
 //!
@@ -50,18 +55,23 @@ pub mod contract;
 pub mod doctor;
 #[cfg(feature = "explore")]
 pub mod explore;
+#[cfg(feature = "export")]
 pub mod export;
 mod failure;
 pub mod file;
+#[cfg(feature = "kernel")]
 pub mod fit;
 pub mod host;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "kernel")]
 pub mod program;
 pub mod run;
 pub mod simulate;
 pub mod trace;
+#[cfg(feature = "kernel")]
 pub mod verify;
+#[cfg(feature = "kernel")]
 pub mod watch;
 pub mod why;
 

@@ -1,7 +1,9 @@
 //! Reads trace files ([`read`]): numbers subjects from 0 in the order in which the file names them,
 //! and reports lost and damaged parts once. Writes trace files during a run or while something is
-//! watched ([`Beside`], [`Recorded`]).
+//! watched ([`Beside`], `Recorded`).
 
+#[cfg(feature = "kernel")]
+mod watched;
 mod writing;
 
 use std::collections::BTreeMap;
@@ -15,8 +17,12 @@ use punctual_trace::constraint::ConstraintRequest;
 use punctual_trace::file::{Block, Damage, Gap, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
 
-pub use punctual_observe::{RecordError, Recorder};
-pub use writing::{Beside, Recorded, refused};
+pub use punctual_runtime::recording::{
+    Existing, RecordError, Recorder, run_here, run_in_virtual_time,
+};
+#[cfg(feature = "kernel")]
+pub use watched::Recorded;
+pub use writing::{Beside, refused};
 
 use crate::Failure;
 

@@ -1,116 +1,30 @@
 //! Explains why jobs were late, for a program or process that is watched or from a trace file.
 
 mod records;
+#[cfg(feature = "kernel")]
+mod watching;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use punctual_linux::clock;
-use punctual_linux::process::{Blocked, Caught};
-use punctual_model::{Duration, Instant, JobId, Service};
-use punctual_observe::{Seen, Session};
+use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{FromEvents, Spent, judge};
-use punctual_trace::check::Checker;
+use punctual_trace::check::{self, Checker, Unjudgeable};
 use punctual_trace::file::Run;
 use punctual_trace::{Sink, Subject};
 
-pub use punctual_observe::Ended;
 pub use punctual_trace::cause::Verdict;
 pub use punctual_trace::check::Judged;
-pub use records::{
-    CauseRecord, EndRecord, JobRecord, LateRecord, SubjectRecord, TraceEndRecord, late_at_end,
+pub use records::{CauseRecord, JobRecord, LateRecord, SubjectRecord, TraceEndRecord};
+#[cfg(feature = "kernel")]
+pub use {
+    punctual_observe::Ended,
+    watching::{EndRecord, Options, late_at_end, watch},
 };
 use records::{named, subject};
 
 use crate::Failure;
-use crate::program::{Program, Target, enforcer};
 use crate::trace::{self, Entry, State};
-
-/// The interval at which the kernel's records are read.
-const TURN: Duration = Duration::from_millis(50);
-
-/// The options for watching a program or process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The time from a job's release within which it is to be complete.
-    pub relative_deadline: Duration,
-    /// The longest work of a job; more is the job's own fault. `None`: its deadline.
-    pub work: Option<Service>,
-    /// The longest time to watch; `None`: until the program ends.
-    pub length: Option<Duration>,
-    /// Whether everything that is seen of its jobs is kept, for a trace.
-    pub keeps_seen: bool,
-}
-
-/// Watches until the program or process ends, the time is over, or a signal asks to end. Every 50
-/// ms it passes the new observations to `turn`, with the causes of late jobs. Returns the findings,
-/// with the verdicts of the last turn.
-///
-/// The signals that end a process are blocked in this thread meanwhile. The call takes CAP_BPF and
-/// CAP_PERFMON.
-///
-/// # Errors
-/// If there is no such program or process, the kernel's records cannot be read, or `turn` returns
-/// an error.
-///
-/// # Examples
-/// ```no_run
-/// use punctual::model::Duration;
-/// use punctual::program::Target;
-/// use punctual::why::{self, Options};
-///
-/// let options = Options {
-///     relative_deadline: Duration::from_millis(5),
-///     work: None,
-///     length: Some(Duration::from_secs(10)),
-///     keeps_seen: false,
-/// };
-/// let player = Target::Program(vec!["./player".into(), "song.wav".into()]);
-/// why::watch(&player, options, |_, _, late| {
-///     for verdict in late {
-///         if let Some(main) = verdict.main() {
-///             println!("late by {}: {}", verdict.late.tardiness(), main.cause.word());
-///         }
-///     }
-///     Ok(())
-/// })?;
-/// # Ok::<(), punctual::Failure>(())
-/// ```
-pub fn watch(
-    target: &Target,
-    options: Options,
-    mut turn: impl FnMut(&Session, Vec<Seen>, &[Verdict]) -> Result<(), Failure>,
-) -> Result<Ended, Failure> {
-    let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let mut session =
-        Session::start(options.relative_deadline, options.work).map_err(Failure::cannot_here)?;
-    if options.keeps_seen {
-        session.keep_seen();
-    }
-    if let Some((program, commands)) = enforcer() {
-        session.enforced_by(program, commands);
-    }
-    let (mut program, pid) = target.start(&signals)?;
-    session.follow(pid);
-    let until = options.length.map(|length| clock::now() + length);
-    loop {
-        let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
-        let late = session.turn();
-        let seen = session.take_seen();
-        turn(&session, seen, &late)?;
-        let is_asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
-        let is_over = until.is_some_and(|until| clock::now() >= until);
-        let has_ended = program.as_mut().map_or(Ok(false), Program::has_ended)?;
-        if is_asked || is_over || has_ended || !session.is_alive() {
-            break;
-        }
-    }
-    let ended = session.end();
-    if let Some(program) = program {
-        program.end()?;
-    }
-    Ok(ended)
-}
 
 /// The promises and the late jobs in a trace file.
 #[derive(Clone, Debug)]
@@ -130,6 +44,22 @@ pub struct OfTrace {
 }
 
 impl OfTrace {
+    /// Returns the verdict on all promises of the file together. Promises that were kept are not
+    /// judgeable if the file is incomplete: the missing part may contain a promise or a job.
+    pub fn verdict(&self) -> check::Verdict {
+        let State { events_lost, events_missing, .. } = &self.state;
+        match check::Verdict::of_all(self.subjects.iter().map(|(_, judged)| judged.verdict)) {
+            check::Verdict::Kept if !self.state.has_end => {
+                check::Verdict::NotJudgeable(Unjudgeable::NoEnd)
+            }
+            check::Verdict::Kept if !self.state.is_whole() => {
+                let events = events_lost.saturating_add(*events_missing);
+                check::Verdict::NotJudgeable(Unjudgeable::Lost { events })
+            }
+            verdict => verdict,
+        }
+    }
+
     /// Describes a cause of the lateness of a job of subject `number`, with the names of the trace.
     pub fn describe(&self, cause: &Spent, number: u32) -> String {
         describe(cause, Some(number), &self.subjects)

@@ -6,11 +6,13 @@
 //! - `run_loop`: one thread runs all upcalls of the process without a lock between them, and a
 //!   guard goes on without a handler that does not return.
 //! - [`reservation`]: CPU reservations for threads, processes and commands; time constraints.
+//! - [`recording`]: writes the trace file of a run.
 //! - [`callback`]: a periodic callback that measures how late it is woken.
 
 pub mod callback;
 pub mod level_order;
 pub mod placement;
+pub mod recording;
 pub mod reservation;
 mod run_loop;
 pub mod upcalls;

@@ -5,11 +5,11 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use punctual::simulate::{Slices, Watching};
+use punctual::trace::{Existing, Recorder, run_in_virtual_time};
 use punctual_frontend::exit::Failure;
 use punctual_frontend::output::{self, NewFile};
 use punctual_frontend::trace_file::refused;
 use punctual_model::{HostProfile, Instant};
-use punctual_observe::{Existing, Recorder, run_in_virtual_time};
 use punctual_trace::{Event, Sink, Subject};
 
 use super::options::Args;

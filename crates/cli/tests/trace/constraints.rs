@@ -6,7 +6,7 @@ use std::path::Path;
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Service};
-use punctual_observe::{Existing, Recorder, run_here};
+use punctual_runtime::recording::{Existing, Recorder, run_here};
 use punctual_runtime::reservation::{
     Constraint, Drained, Refused, Reservations, Settings, StartError,
 };

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use punctual_linux::sched::Class;
 use punctual_linux::{clock, host, memory, sched, thread};
 use punctual_model::{Backlog, Duration, Handler, HostProfile, Instant, Service, Task, Upcall};
-use punctual_observe::{RecordError, Recorder};
+use punctual_runtime::recording::{RecordError, Recorder};
 use punctual_runtime::{Callback, Placement, StartError, Upcalls, callback};
 use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind, Summary};
 

@@ -16,7 +16,7 @@ pub mod replay;
 use std::sync::Arc;
 
 use punctual_model::{Duration, Instant, Reservation, Service, Upcall, UpcallError, UpcallSpec};
-use punctual_observe::RecordError;
+use punctual_runtime::recording::RecordError;
 use punctual_runtime::{CreateError, StartError};
 use punctual_trace::{Summary, Times};
 use serde::Serialize;

@@ -2,7 +2,6 @@
 //! end. Keys are never renamed, only added.
 
 use punctual_model::Duration;
-use punctual_observe::{Ended, Session};
 use punctual_trace::Subject;
 use punctual_trace::cause::{Share, Verdict};
 use punctual_trace::check::Judged;
@@ -79,19 +78,6 @@ pub struct SubjectRecord<'a> {
     pub refused: u64,
 }
 
-/// The last record of a program or process that was watched.
-#[derive(Clone, Debug, Serialize)]
-pub struct EndRecord<'a> {
-    /// Its threads.
-    pub threads: Vec<SubjectRecord<'a>>,
-    /// The number of records of the kernel.
-    pub records: u64,
-    /// The number of those that were lost.
-    pub records_lost: u64,
-    /// The observations that this kernel does not provide.
-    pub not_told: &'a [&'static str],
-}
-
 /// The last record of a trace file.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceEndRecord<'a> {
@@ -118,11 +104,6 @@ pub struct TraceEndRecord<'a> {
 }
 
 impl<'a> LateRecord<'a> {
-    /// Makes the record of a late job of a thread that is watched.
-    pub fn in_session(session: &'a Session, verdict: &Verdict) -> Self {
-        Self::of_subject(session.subject(verdict.late.job.task), verdict)
-    }
-
     pub(super) fn of_subject(subject: Option<&'a Subject>, verdict: &Verdict) -> Self {
         let (thread, tid) = subject.map_or(("", None), |of| (of.name.as_str(), of.thread));
         Self::of(thread, tid, verdict)
@@ -154,24 +135,6 @@ impl<'a> LateRecord<'a> {
             by_kernel: None,
         }
     }
-}
-
-impl<'a> EndRecord<'a> {
-    /// Makes the last record, after those of [`late_at_end`].
-    pub fn of(ended: &'a Ended) -> Self {
-        Self {
-            threads: ended.subjects.iter().map(subject).collect(),
-            records: ended.counts.written,
-            records_lost: ended.counts.lost,
-            not_told: &ended.missing,
-        }
-    }
-}
-
-/// Returns the records of the late jobs that were found at the end of an observation.
-pub fn late_at_end(ended: &Ended) -> impl Iterator<Item = LateRecord<'_>> {
-    let of = |verdict| LateRecord::of_subject(named(&ended.subjects, verdict), verdict);
-    ended.verdicts.iter().map(of)
 }
 
 /// Returns the subject of a late job.

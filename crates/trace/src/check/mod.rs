@@ -56,6 +56,32 @@ pub enum Unjudgeable {
     },
 }
 
+impl Verdict {
+    /// Returns the verdict on several promises together: broken if one is, else not judgeable if
+    /// one is not, else kept. A subject without a promise or without a job breaks none.
+    ///
+    /// ```
+    /// use punctual_trace::check::{Unjudgeable, Verdict};
+    ///
+    /// let lost = Verdict::NotJudgeable(Unjudgeable::NoEnd);
+    /// let no_job = Verdict::NotJudgeable(Unjudgeable::NoJob);
+    /// assert_eq!(Verdict::of_all([no_job, Verdict::Kept]), Verdict::Kept);
+    /// assert_eq!(Verdict::of_all([lost, Verdict::Kept]), lost);
+    /// assert_eq!(Verdict::of_all([lost, Verdict::Broken]), Verdict::Broken);
+    /// ```
+    pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
+        verdicts.into_iter().fold(Self::Kept, |so_far, verdict| match (so_far, verdict) {
+            (_, Self::Broken) => Self::Broken,
+            (
+                so_far,
+                Self::Kept | Self::NotJudgeable(Unjudgeable::NoPromise | Unjudgeable::NoJob),
+            ) => so_far,
+            (Self::Kept, why) => why,
+            (so_far, Self::NotJudgeable(_)) => so_far,
+        })
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use punctual_bpf::{AttachError, LoadError, MapError, RunError};
 use punctual_linux::sched::SchedError;
 use punctual_linux::thread::AffinityError;
-use punctual_observe::RecordError;
+use punctual_runtime::recording::RecordError;
 use punctual_runtime::reservation;
 
 /// The reason why there is no result.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant, JobId};
 use punctual_modem::PERIOD;
-use punctual_observe::{Existing, RecordError, Recorder, run_here};
+use punctual_runtime::recording::{Existing, RecordError, Recorder, run_here};
 use punctual_trace::{Event, Kind, Promise, Subject, SubjectKind};
 
 use super::context::Place;

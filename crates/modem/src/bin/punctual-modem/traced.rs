@@ -8,8 +8,8 @@ use punctual_frontend::trace_file::{Beside, TraceArgs, complain_of, refused};
 use punctual_linux::park::Park;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, JobId};
-use punctual_observe::Recorder;
 use punctual_ring::spsc::{self, Consumer, Producer};
+use punctual_runtime::recording::Recorder;
 use punctual_trace::{Event, Kind, Promise, Subject, SubjectKind};
 
 use crate::modems::PERIOD;
