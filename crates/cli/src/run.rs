@@ -21,7 +21,6 @@ use punctual_frontend::output;
 use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{Enforcement, Reservation};
-use serde::Serialize;
 
 use self::notices::{Manner, say};
 use crate::inputs::{ProfileArgs, read_contract};
@@ -143,6 +142,7 @@ impl Args {
             broker: (!self.no_broker).then(|| self.broker.clone()),
             awake: self.awake,
             event_room: self.trace.event_room(),
+            passes_signals_on: true,
         }
     }
 
@@ -216,24 +216,15 @@ fn one(args: &Args, program: Program) -> Outcome {
         Ok(ended) => ended,
         Err(error) => return not_run(error),
     };
-    let Some(ran) = ended.commands.first() else { return Ok(Exit::Kept) };
+    let Some(alone) = ended.alone() else { return Ok(Exit::Kept) };
     match args.manner() {
         Manner::Json => {
-            say(&output::json_line(&One { ran, awake_cpus: &ended.awake_cpus })?);
+            say(&output::json_line(&alone)?);
         }
-        Manner::Text => say(&format!("punctual: {}", text::sentence(&name, &ran.used))),
-        Manner::Quiet => say_broken(ran),
+        Manner::Text => say(&format!("punctual: {}", text::sentence(&name, &alone.ran.used))),
+        Manner::Quiet => say_broken(alone.ran),
     }
     Ok(Exit::OfProgram(ended.code()))
-}
-
-/// The result of one program, and the CPUs that were kept awake for it.
-#[derive(Serialize)]
-struct One<'a> {
-    #[serde(flatten)]
-    ran: &'a Ran,
-    /// Empty if it was not requested.
-    awake_cpus: &'a [usize],
 }
 
 fn contract(args: &Args, file: &Path) -> Outcome {

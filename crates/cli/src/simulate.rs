@@ -6,27 +6,18 @@ mod traces;
 
 use std::path::Path;
 
-use punctual::contract::Declared;
+use punctual::contract::{Declared, Noted};
 use punctual::host::Chosen;
 use punctual::simulate::{Report, Simulation, search};
 use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_frontend::output;
 use punctual_model::{Contract, Instant};
-use serde::Serialize;
 
 use traces::Traces;
 
 use crate::inputs::read_contract;
 
 pub(crate) use options::Args;
-
-/// A result, and notes on parts of the file that the contract does not cover.
-#[derive(Serialize)]
-struct Page<'a, T> {
-    #[serde(flatten)]
-    result: &'a T,
-    notes: &'a [String],
-}
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let declared = read_contract(&args.contract)?;
@@ -47,7 +38,7 @@ fn simulate(args: &Args, declared: &Declared, chosen: &Chosen) -> Outcome {
     let report = simulation.run(&mut traces)?;
     traces.finish(Instant::ZERO + args.length, simulation.host(), &report.host_profile)?;
     if args.json {
-        output::json(&Page { result: &report, notes })?;
+        output::json(&Noted { result: &report, notes })?;
     } else {
         output::print(&text::page(&report, hint(args, contract, &report).as_deref()))?;
     }
@@ -60,7 +51,7 @@ fn witness(args: &Args, declared: &Declared, chosen: &Chosen) -> Outcome {
     let found = search(contract, chosen, &mut traces)?;
     traces.finish(Instant::ZERO, &found.host, &found.host_profile)?;
     if args.json {
-        output::json(&Page { result: &found, notes })?;
+        output::json(&Noted { result: &found, notes })?;
     } else {
         output::print(&text::witness(&found, contract))?;
     }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use punctual_model::{Contract, rt_app};
+use serde::Serialize;
 
 use crate::Failure;
 
@@ -23,6 +24,17 @@ pub struct Declared {
     pub text: String,
 }
 
+/// A result for a contract, with the notes that came up while its file was read. It serialises as
+/// the keys of the result, and `notes`.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Noted<'a, T> {
+    /// The result.
+    #[serde(flatten)]
+    pub result: &'a T,
+    /// The notes ([`Declared::notes`]).
+    pub notes: &'a [String],
+}
+
 /// Reads and validates the contract at `path`; "-" is standard input.
 ///
 /// # Errors
@@ -30,12 +42,33 @@ pub struct Declared {
 /// gives the position.
 pub fn read(path: &Path) -> Result<Declared, Failure> {
     let (name, bytes) = bytes_of(path)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    if !is_json(path, &bytes) {
-        let contract = Contract::parse(&name, &bytes).map_err(Failure::bad_input)?;
+    parse(&name, &bytes, is_json(path, &bytes))
+}
+
+/// Validates the contract in `text`, which is JSON if it begins with a brace. `name` is its name in
+/// messages.
+///
+/// # Errors
+/// If the text is longer than 8 MiB, or declares something impossible. The message gives the
+/// position.
+///
+/// # Examples
+/// ```
+/// let refused = punctual::contract::of_text("inline", b"[[task]]\nname = 7\n").unwrap_err();
+/// assert!(refused.to_string().starts_with("inline:2:8: "), "{refused}");
+/// ```
+pub fn of_text(name: &str, text: &[u8]) -> Result<Declared, Failure> {
+    bounded(name, text)?;
+    parse(name, text, begins_as_json(text))
+}
+
+fn parse(name: &str, bytes: &[u8], is_json: bool) -> Result<Declared, Failure> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    if !is_json {
+        let contract = Contract::parse(name, bytes).map_err(Failure::bad_input)?;
         return Ok(Declared { contract, notes: Vec::new(), text });
     }
-    let imported = rt_app::parse(&name, &bytes).map_err(Failure::bad_input)?;
+    let imported = rt_app::parse(name, bytes).map_err(Failure::bad_input)?;
     let notes = imported
         .notes
         .iter()
@@ -48,10 +81,14 @@ pub fn read(path: &Path) -> Result<Declared, Failure> {
 /// there, JSON begins with a brace, and TOML never does.
 fn is_json(path: &Path, bytes: &[u8]) -> bool {
     if path == Path::new("-") {
-        first_significant(bytes) == Some(b'{')
+        begins_as_json(bytes)
     } else {
         path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
     }
+}
+
+fn begins_as_json(bytes: &[u8]) -> bool {
+    first_significant(bytes) == Some(b'{')
 }
 
 /// Returns the first byte that is neither white space nor part of a comment as JSON files have
@@ -85,13 +122,16 @@ fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let bytes = bytes.map_err(|error| {
         Failure::bad_input(format!("{name}: cannot read the contract: {error}"))
     })?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let most = MAX_BYTES >> 20;
-        return Err(Failure::bad_input(format!(
-            "{name}: longer than the {most} MiB that a contract may have"
-        )));
-    }
+    bounded(&name, &bytes)?;
     Ok((name, bytes))
+}
+
+fn bounded(name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    if bytes.len() as u64 <= MAX_BYTES {
+        return Ok(());
+    }
+    let most = MAX_BYTES >> 20;
+    Err(Failure::bad_input(format!("{name}: longer than the {most} MiB that a contract may have")))
 }
 
 /// Reads at most one byte more than allowed, so that an endless file ends.

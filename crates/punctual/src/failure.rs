@@ -1,7 +1,6 @@
 //! The errors that several modules of this crate share.
 
 use std::fmt::Display;
-use std::io;
 
 /// An error that is reported to a person, as one or more sentences.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +29,7 @@ impl Failure {
 }
 
 /// The reason why an [export](crate::export) stopped.
+#[cfg(feature = "export")]
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The trace cannot be read.
@@ -37,5 +37,5 @@ pub enum ExportError {
     Read(#[from] Failure),
     /// The output cannot be written.
     #[error("cannot be written: {0}")]
-    Write(#[from] io::Error),
+    Write(#[from] std::io::Error),
 }

@@ -24,11 +24,10 @@ mod waiting;
 use std::process::Command;
 
 use punctual_analysis::supply::together::Wanted;
-use punctual_linux::process::Blocked;
 use punctual_model::{Contract, HostProfile};
 use punctual_runtime::reservation::{Refused, Room};
 
-pub use account::{Outcome, Ran, Reserved, Used};
+pub use account::{Alone, Outcome, Ran, Reserved, Used};
 pub use error::{Error, NotAdmitted, NotStarted};
 pub use notice::{GrantNews, Notice, Observer};
 pub use plan::{Plan, Planned};
@@ -42,11 +41,13 @@ use channel::Environment;
 use meanwhile::{KeptAwake, Traced};
 use places::Places;
 use start::Running;
+use waiting::Signals;
 
 /// Programs that are ready to start. Nothing runs yet and nothing is reserved.
 ///
 /// The signals that end a process are blocked in the thread that made this value, from then on, so
-/// that they can be passed on to the programs. Call [`Prepared::run`] in that thread.
+/// that they can be passed on to the programs ([`Settings::passes_signals_on`]). Call
+/// [`Prepared::run`] in that thread.
 ///
 /// # Examples
 /// A player that gets 2 ms of processor time in every 8 ms, whatever else runs:
@@ -87,7 +88,7 @@ pub struct Prepared {
     cpus: usize,
     settings: Settings,
     places: Places,
-    signals: Blocked,
+    signals: Signals,
 }
 
 /// A program, and the terms under which it will run.
@@ -142,7 +143,7 @@ impl Prepared {
     ) -> Result<Self, Error> {
         // This comes first: every thread that is made inherits the blocked signals, and no signal
         // is lost between the start of a program and the wait for it.
-        let signals = Blocked::new().map_err(Failure::cannot_here)?;
+        let signals = Signals::new(settings.passes_signals_on).map_err(Failure::cannot_here)?;
         let mut places = Places::new(settings.event_room, observer);
         let broker = settings.broker.as_deref();
         let mut all = Vec::with_capacity(programs.len());
@@ -257,6 +258,7 @@ impl Prepared {
                 .and_then(|()| start::start(name, &make, terms.clone(), room, places, signals));
             match started {
                 Ok(started) => {
+                    observer(&Notice::Started { name, process: started.child.id() });
                     if let Some(terms) = &started.terms {
                         observer(&Notice::Held { name, terms });
                     }

@@ -16,12 +16,12 @@ use punctual_trace::{Sink, Subject};
 pub use punctual_trace::cause::Verdict;
 pub use punctual_trace::check::Judged;
 pub use records::{CauseRecord, JobRecord, LateRecord, SubjectRecord, TraceEndRecord};
+use records::{named, subject};
 #[cfg(feature = "kernel")]
 pub use {
     punctual_observe::Ended,
     watching::{EndRecord, Options, late_at_end, watch},
 };
-use records::{named, subject};
 
 use crate::Failure;
 use crate::trace::{self, Entry, State};

@@ -46,6 +46,7 @@ pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
         Notice::SignalNotPassedOn { signal, process } => format!(
             "signal {signal} was not passed on to process {process}, which belongs to another user"
         ),
+        Notice::Started { .. } => return,
         Notice::KernelUntraced if manner == Manner::Quiet => return,
         Notice::KernelUntraced => UNTRACED.to_owned(),
         // The remaining notices are for interested users only.

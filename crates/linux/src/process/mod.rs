@@ -18,4 +18,4 @@ pub use spawn::{
     ReserveOnExec, SpawnError, die_with_parent, join_on_exec, reserve_on_exec, spawn_reserved,
 };
 pub use threads::{lower, lower_alone, of as threads_of, pin, process_of, raise, raise_alone};
-pub use wait::{Ended, Usage, is_stopped, poll};
+pub use wait::{Ended, Handle, Usage, is_stopped, poll, wait_for_one};

@@ -3,11 +3,18 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 
-use punctual_model::time::Service;
-use rustix::process::{Pid, WaitId, WaitIdOptions};
+use punctual_model::time::{Instant, Service};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal,
+};
+
+use crate::clock;
 
 /// A process's usage (getrusage(2)): of all its threads, and of the children it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +75,51 @@ pub fn is_stopped(child: &Child) -> io::Result<bool> {
     Ok(rustix::process::waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_some())
 }
 
+/// Waits until one of `children`, none of which has been reaped, has ended. Returns whether one had
+/// by `until` (CLOCK_MONOTONIC); with `None` it waits without end (pidfd_open(2)). Reaps none.
+pub fn wait_for_one<'a>(
+    children: impl Iterator<Item = &'a Child>,
+    until: Option<Instant>,
+) -> io::Result<bool> {
+    let handles = children.map(|child| Handle::of(child.id())).collect::<io::Result<Vec<_>>>()?;
+    let mut watched: Vec<_> =
+        handles.iter().map(|handle| PollFd::new(&handle.0, PollFlags::IN)).collect();
+    loop {
+        let left = until.map(|until| until.saturating_since(clock::now()).as_nanos());
+        let left = left.map(|left| Timespec {
+            // 584 years take 34 bits.
+            tv_sec: (left / 1_000_000_000) as _,
+            tv_nsec: (left % 1_000_000_000) as _,
+        });
+        match rustix::event::poll(&mut watched, left.as_ref()) {
+            Ok(ended) => return Ok(ended > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A process that stays the same one, also after its id was given to another (pidfd_open(2)).
+#[derive(Debug)]
+pub struct Handle(OwnedFd);
+
+impl Handle {
+    /// Makes a handle of the process that has this id now: of a child, before it is reaped.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("the id of a process is positive"))?;
+        Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Sends it a signal (pidfd_send_signal(2)).
+    ///
+    /// # Errors
+    /// If it has ended and was reaped (ESRCH), or is another user's.
+    pub fn send(&self, signal: Signal) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+}
+
 /// Parses the first number of schedstat: nanoseconds on a CPU.
 fn exec_time(schedstat: &str) -> Option<Service> {
     schedstat.split_whitespace().next()?.parse().ok().map(Service::from_nanos)
@@ -89,8 +141,7 @@ fn usage(rusage: &libc::rusage) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
-    use crate::process::{Signal, send};
+    use crate::process::send;
     use punctual_model::time::Duration;
     use std::process::Command;
 
@@ -115,6 +166,23 @@ mod tests {
         seen.push(becomes(&child, true));
         child.wait().expect("our child");
         assert_eq!(seen, [false, true, true, true]);
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_waited_for_and_a_handle_outlives_it() {
+        let start = || Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let (mut one, mut other) = (start(), start());
+        let handle = Handle::of(one.id()).expect("our child");
+        let wait = |one: &Child, other: &Child, until| {
+            wait_for_one([one, other].into_iter(), until).expect("our children")
+        };
+        assert!(!wait(&one, &other, Some(clock::now() + Duration::from_millis(1))));
+        handle.send(Signal::TERM).expect("our child");
+        assert!(wait(&one, &other, None));
+        one.wait().expect("our child");
+        let gone = handle.send(Signal::TERM).expect_err("reaped");
+        assert_eq!(gone.raw_os_error(), Some(Errno::SRCH.raw_os_error()));
+        other.kill().and_then(|()| other.wait()).expect("our child");
     }
 
     #[test]

@@ -33,11 +33,28 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the result of the first program, for a run of one.
+    pub fn alone(&self) -> Option<Alone<'_>> {
+        let ran = self.commands.first()?;
+        Some(Alone { ran, awake_cpus: &self.awake_cpus })
+    }
+
     /// Returns 0 if all programs ended with 0, or else the first other code, in the order of the
     /// contract.
     pub fn code(&self) -> u8 {
         self.commands.iter().map(|ran| ran.used.code()).find(|code| *code != 0).unwrap_or(0)
     }
+}
+
+/// The result of one program that was not of a contract. It serialises as `punctual run --json`
+/// prints it.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Alone<'a> {
+    /// The program.
+    #[serde(flatten)]
+    pub ran: &'a Ran,
+    /// The CPUs that were kept from halting; empty if none was to be.
+    pub awake_cpus: &'a [usize],
 }
 
 /// A program that has ended.

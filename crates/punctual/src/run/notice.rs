@@ -19,6 +19,14 @@ pub enum Notice<'a> {
     Profile(&'a str),
     /// Entries of the contract were counted in admission, and no program holds them.
     OnlyAdmitted(&'a str),
+    /// A program was started. Its process is reaped only after this notice, by the thread that
+    /// gives it.
+    Started {
+        /// Its name, if it has one.
+        name: Option<&'a str>,
+        /// The id of its process.
+        process: u32,
+    },
     /// A program was started under these terms.
     Held {
         /// Its name, if it has one.

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use punctual_client::Broker;
 use punctual_linux::clock;
 use punctual_linux::host::KernelLimits;
-use punctual_linux::process::{self, Blocked};
+use punctual_linux::process;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
@@ -17,6 +17,7 @@ use super::error::NotStarted;
 use super::grant::GrantWatch;
 use super::places::Places;
 use super::terms::{Reserve, Terms, Through};
+use super::waiting::Signals;
 use crate::Failure;
 
 /// A running program.
@@ -168,7 +169,7 @@ pub(super) fn start(
     terms: Option<Terms>,
     room: Option<Room>,
     places: &mut Places,
-    signals: &Blocked,
+    signals: &Signals,
 ) -> Result<Running, NotStarted> {
     let make = || {
         let mut command = make();

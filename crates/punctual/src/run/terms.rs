@@ -89,12 +89,17 @@ pub struct Settings {
     /// The number of events of each CPU that are kept until they are written to a trace; 0 without
     /// a trace.
     pub event_room: usize,
+    /// Whether signals that this process receives are passed on to the programs. A program that
+    /// uses this crate beside its own work, in which other threads take signals, says no.
+    pub passes_signals_on: bool,
 }
 
 impl Default for Settings {
-    /// Asks this host's broker if this process has no privilege; keeps no events for a trace.
+    /// Asks this host's broker if this process has no privilege; keeps no events for a trace;
+    /// passes signals on.
     fn default() -> Self {
-        Self { broker: Some(SOCKET.into()), awake: false, event_room: 0 }
+        let broker = Some(SOCKET.into());
+        Self { broker, awake: false, event_room: 0, passes_signals_on: true }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Waits for the ends of running programs, and passes signals on to them.
 
 use std::io;
+use std::process::Command;
 
 use punctual_linux::clock;
-use punctual_linux::process::{self, Blocked, Caught, Signal};
-use punctual_model::Duration;
+use punctual_linux::process::{self, Blocked, Caught, Signal, SignalError};
+use punctual_model::{Duration, Instant};
 
 use super::account::Used;
 use super::meanwhile::Traced;
@@ -24,11 +25,49 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The time that killed programs, and the processes that they leave behind, may take to end.
 const DYING: Duration = Duration::from_secs(5);
 
+/// The way in which a run learns what happens.
+pub(super) enum Signals {
+    /// By signals, which are passed on to the programs.
+    PassedOn(Box<Blocked>),
+    /// By the ends of the programs alone. Signals are left to other threads of this process.
+    Left,
+}
+
+impl Signals {
+    /// Blocks the signals, if they are to be passed on.
+    pub(super) fn new(passes_signals_on: bool) -> Result<Self, SignalError> {
+        Ok(if passes_signals_on { Self::PassedOn(Box::new(Blocked::new()?)) } else { Self::Left })
+    }
+
+    /// Lets the program receive the signals that are blocked here.
+    pub(super) fn unblock_on_exec(&self, command: &mut Command) {
+        if let Self::PassedOn(signals) = self {
+            signals.unblock_on_exec(command);
+        }
+    }
+
+    /// Waits for a signal, or for the end of one of these programs; returns `None` if there is none
+    /// by `until`.
+    fn next(&self, live: &[Option<Running>], until: Option<Instant>) -> io::Result<Option<Caught>> {
+        match (self, until) {
+            (Self::PassedOn(signals), None) => signals.wait().map(Some).map_err(io::Error::other),
+            (Self::PassedOn(signals), Some(until)) => {
+                signals.wait_until(until).map_err(io::Error::other)
+            }
+            (Self::Left, _) => {
+                let children = live.iter().flatten().map(|running| &running.child);
+                let ended = process::wait_for_one(children, until)?;
+                Ok(ended.then_some(Caught::Child))
+            }
+        }
+    }
+}
+
 /// Waits for the ends of all programs and passes signals on. Each program loses its reservation
 /// with its first process. Returns the results in the order of the programs.
 pub(super) fn until_all_have_ended(
     running: Vec<Running>,
-    signals: &Blocked,
+    signals: &Signals,
     traced: &mut Traced,
     observer: &mut Observer<'_>,
 ) -> io::Result<Vec<Used>> {
@@ -58,7 +97,7 @@ pub(super) fn until_all_have_ended(
 /// Waits for the next signal, and meanwhile receives the broker's events and writes the trace.
 fn next(
     live: &mut [Option<Running>],
-    signals: &Blocked,
+    signals: &Signals,
     traced: &mut Traced,
     observer: &mut Observer<'_>,
 ) -> io::Result<Caught> {
@@ -70,10 +109,10 @@ fn next(
         }
         traced.turn(observer);
         if !polls && !traced.is_on() {
-            return signals.wait().map_err(io::Error::other);
+            return signals.next(live, None).map(|caught| caught.unwrap_or(Caught::Child));
         }
         let until = clock::now() + LISTENING;
-        if let Some(caught) = signals.wait_until(until).map_err(io::Error::other)? {
+        if let Some(caught) = signals.next(live, Some(until))? {
             return Ok(caught);
         }
     }
@@ -109,7 +148,7 @@ fn send(live: &[Option<Running>], signal: Signal, observer: &mut Observer<'_>) -
 /// followed while this process is stopped.
 fn pause(
     live: &[Option<Running>],
-    signals: &Blocked,
+    signals: &Signals,
     from_terminal: bool,
     observer: &mut Observer<'_>,
 ) -> io::Result<()> {
@@ -126,7 +165,7 @@ fn pause(
             .unwrap_or(Ok(true))
     };
     while !still()? {
-        match signals.wait_until(until).map_err(io::Error::other)? {
+        match signals.next(live, Some(until))? {
             None => break,
             Some(Caught::Sent { signal: Signal::CONT, .. }) => {
                 return send(live, Signal::CONT, observer);
@@ -135,14 +174,17 @@ fn pause(
         }
     }
     // SIGCONT ends this, and stays pending until it is passed on.
-    signals.stop().map_err(io::Error::other)
+    match signals {
+        Signals::PassedOn(signals) => signals.stop().map_err(io::Error::other),
+        Signals::Left => Ok(()),
+    }
 }
 
 /// Ends programs after another one could not be started, with all their processes: asks, waits,
 /// kills.
 pub(super) fn end(
     running: Vec<Running>,
-    signals: &Blocked,
+    signals: &Signals,
     observer: &mut Observer<'_>,
 ) -> io::Result<()> {
     let mut live: Vec<Option<Running>> = running.into_iter().map(Some).collect();
@@ -151,7 +193,7 @@ pub(super) fn end(
     send(&live, Signal::CONT, observer)?;
     let until = clock::now() + GRACE;
     while reap(&mut live)? > 0 {
-        if signals.wait_until(until).map_err(io::Error::other)?.is_none() {
+        if signals.next(&live, Some(until))?.is_none() {
             break;
         }
     }
