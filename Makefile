@@ -10,6 +10,10 @@ MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 MODEM := target/release/punctual-modem
+# The C library has a folder of its own: beside the rest of the workspace it would link what other
+# crates need.
+LIBRARY := target/library
+BUILD_LIBRARY := cargo build --locked --package punctual-capi --package punctual-interpose --target-dir $(LIBRARY)
 # What `make demo` passes on, for example: make demo ARGS="--for 15s --json demo.json"
 ARGS ?=
 # How long `make soak` has writers send, at most 3600.
@@ -34,6 +38,7 @@ demo: build-modem
 test: modem-deps
 	-@tools/install-packages $(TEST_PACKAGES)
 	cargo build --locked --package punctual-interpose
+	$(BUILD_LIBRARY) --profile quick
 	tools/test --workspace --locked
 
 # The kernels that people run, emulated (docs/machines.md): every job on every kernel. For one of
@@ -77,7 +82,7 @@ soak-hostile: deps
 
 # Live, as root: kill -9 of each kind of process at any moment.
 soak-kills: build
-	cargo build --release --locked --package punctual-capi
+	$(BUILD_LIBRARY) --release
 	KILLS=$(KILLS) cargo run --release --locked --package system-tests --bin soak_kills
 
 bench: modem-deps
@@ -92,6 +97,7 @@ lint: modem-deps
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --package punctual-modem --no-default-features --all-targets --locked -- -D warnings
+	cargo clippy --package punctual --no-default-features --all-targets --locked -- -D warnings
 	tools/deny
 	tools/build-bpf --check
 
@@ -108,9 +114,9 @@ install: install-punctual install-modem
 
 # Without the modem, and so without libspandsp.
 install-punctual: build
-	cargo build --release --locked --package punctual-capi --package punctual-interpose
+	$(BUILD_LIBRARY) --release
 	install -D -m 755 $(PUNCTUAL) $(DESTDIR)$(PREFIX)/bin/punctual
-	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install-library target/release
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install-library $(LIBRARY)/release
 
 # The modem alone.
 install-modem: build-modem

@@ -106,6 +106,32 @@ typedef enum punctual_activity {
 } punctual_activity;
 
 /**
+ * The pattern of releases (punctual_simulation.arrivals).
+ */
+typedef enum punctual_arrivals {
+    /**
+     * PUNCTUAL_PERIODIC, or PUNCTUAL_SPORADIC with a seed.
+     */
+    PUNCTUAL_USUAL_ARRIVALS = 0,
+    /**
+     * All at the critical instant, then as densely as the contract allows.
+     */
+    PUNCTUAL_PERIODIC = 1,
+    /**
+     * With drawn gaps and jitter.
+     */
+    PUNCTUAL_SPORADIC = 2,
+    /**
+     * Piled up by the jitter, then dense, then a drawn pause.
+     */
+    PUNCTUAL_BURSTY = 3,
+    /**
+     * All at once, 1 ns after the longest quantum of any task began.
+     */
+    PUNCTUAL_ADVERSARIAL = 4,
+} punctual_arrivals;
+
+/**
  * The back end of a reservation.
  */
 typedef enum punctual_backend {
@@ -198,6 +224,24 @@ typedef enum punctual_event_kind {
      */
     PUNCTUAL_EVENT_UNTHROTTLE = 10,
 } punctual_event_kind;
+
+/**
+ * The execution times of jobs (punctual_simulation.exec_times).
+ */
+typedef enum punctual_exec_times {
+    /**
+     * PUNCTUAL_WORST, or PUNCTUAL_DRAWN for sporadic arrivals.
+     */
+    PUNCTUAL_USUAL_EXEC_TIMES = 0,
+    /**
+     * The wcet.
+     */
+    PUNCTUAL_WORST = 1,
+    /**
+     * Drawn, up to the wcet.
+     */
+    PUNCTUAL_DRAWN = 2,
+} punctual_exec_times;
 
 /**
  * Additional options (punctual_options.flags), added up.
@@ -344,6 +388,28 @@ typedef enum punctual_too_early {
 } punctual_too_early;
 
 /**
+ * The answer to a question (punctual_result_code).
+ */
+typedef enum punctual_verdict {
+    /**
+     * Admitted, every promise kept, or this host is able.
+     */
+    PUNCTUAL_KEPT = 0,
+    /**
+     * Refused, or a promise was broken.
+     */
+    PUNCTUAL_BROKEN = 1,
+    /**
+     * This host is not able.
+     */
+    PUNCTUAL_UNABLE = 3,
+    /**
+     * The evidence that would decide is missing.
+     */
+    PUNCTUAL_NOT_JUDGEABLE = 4,
+} punctual_verdict;
+
+/**
  * A channel. Its functions may be called from any thread, and wait for each other.
  * `punctual_channel_close` must be the last. After fork(2) the child must not use it.
  */
@@ -355,6 +421,12 @@ typedef struct punctual_channel punctual_channel;
 typedef struct punctual_constraint punctual_constraint;
 
 /**
+ * A program that was started under a reservation. Its functions may be called from any thread.
+ * punctual_program_free must be the last. After fork(2) the child must not use it.
+ */
+typedef struct punctual_program punctual_program;
+
+/**
  * A reservation, which stands until it is released. A thread's reservation may be used by that
  * thread only, which must release it before it ends. A process's may be used by any thread.
  */
@@ -364,6 +436,12 @@ typedef struct punctual_reservation punctual_reservation;
  * The handle that gives reservations. Any thread may use it at any time.
  */
 typedef struct punctual_reservations punctual_reservations;
+
+/**
+ * The result of a question or of a program. It is the caller's, who frees it with
+ * punctual_result_free. Any thread may read it until then.
+ */
+typedef struct punctual_result punctual_result;
 
 /**
  * The upcalls of a process: created, run, and stopped together.
@@ -979,6 +1057,117 @@ typedef struct punctual_received {
     uint64_t arrived_ns;
 } punctual_received;
 
+/**
+ * A contract as the command reads it (docs/contract.md), and the host on which it is to run.
+ * Exactly one of path and text is given.
+ */
+typedef struct punctual_declaration {
+    /**
+     * sizeof(punctual_declaration).
+     */
+    size_t size;
+    /**
+     * The path of a file in TOML, or of rt-app's JSON (.json); "-" reads standard input. At most 8
+     * MiB.
+     */
+    const char *path;
+    /**
+     * The contract itself, in TOML, or rt-app's JSON if it begins with a brace. At most 8 MiB.
+     */
+    const char *text;
+    /**
+     * The costs of this host: the path of a file of `punctual calibrate`, or "ideal" for free
+     * switches. Null: $PUNCTUAL_HOST_PROFILE, else what was measured here, else ideal.
+     */
+    const char *host_profile;
+} punctual_declaration;
+
+/**
+ * The conditions of a run in virtual time. All zero but the size: ten seconds without draws.
+ */
+typedef struct punctual_simulation {
+    /**
+     * sizeof(punctual_simulation).
+     */
+    size_t size;
+    /**
+     * The virtual time after which nothing is released; 0: ten seconds.
+     */
+    uint64_t until_ns;
+    /**
+     * The seed of all draws, if seeded is not zero. The same seed gives the same run.
+     */
+    uint64_t seed;
+    /**
+     * Not zero: there is a seed.
+     */
+    uint32_t seeded;
+    /**
+     * A punctual_arrivals.
+     */
+    uint32_t arrivals;
+    /**
+     * A punctual_exec_times.
+     */
+    uint32_t exec_times;
+    /**
+     * Must be zero.
+     */
+    uint32_t reserved;
+    /**
+     * The cost of each switch to a job. If all three costs are 0, those of the host profile hold.
+     */
+    uint64_t switch_ns;
+    /**
+     * The cost of refilling the caches after a switch.
+     */
+    uint64_t cache_ns;
+    /**
+     * The cost of a release that finds the CPU idle.
+     */
+    uint64_t wake_up_ns;
+} punctual_simulation;
+
+/**
+ * A program to run under a reservation of X every Y.
+ */
+typedef struct punctual_command {
+    /**
+     * sizeof(punctual_command).
+     */
+    size_t size;
+    /**
+     * The program, found by PATH if it has no slash, and its arguments, up to a null pointer.
+     */
+    const char *const *argv;
+    /**
+     * Its working directory; null: that of this process.
+     */
+    const char *directory;
+    /**
+     * The path of the socket of the broker, which is asked if this process has no privilege; null:
+     * the default; "": none is asked.
+     */
+    const char *broker;
+    /**
+     * X: the processor time in each period.
+     */
+    uint64_t budget_ns;
+    /**
+     * Y: the period.
+     */
+    uint64_t period_ns;
+    /**
+     * Not zero: the program waits for its next period when its budget is used up. Zero: this host
+     * chooses; by a timetable the program goes on as an ordinary one.
+     */
+    uint32_t hard;
+    /**
+     * Must be zero.
+     */
+    uint32_t reserved;
+} punctual_command;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1345,6 +1534,103 @@ enum punctual_error punctual_channel_before_poll(struct punctual_channel *channe
  * PUNCTUAL_EAGAIN.
  */
 enum punctual_error punctual_channel_after_poll(struct punctual_channel *channel);
+
+/**
+ * Returns the exit code that the command would have: a punctual_verdict, or for a program its own
+ * exit code, 128 + the signal if one killed it. Returns -1 for null.
+ */
+int punctual_result_code(const struct punctual_result *result);
+
+/**
+ * Returns the result as JSON in UTF-8, with the keys that the command prints with --json. It is
+ * valid until the result is freed. Returns null for null.
+ */
+const char *punctual_result_json(const struct punctual_result *result);
+
+/**
+ * Frees a result. Does nothing for a null pointer.
+ */
+enum punctual_error punctual_result_free(struct punctual_result *result);
+
+/**
+ * Tests whether a contract fits on a host, like `punctual admit`. Nothing is reserved. If `explain`
+ * is not zero, the result says how streams were derived and how far each number could grow, which
+ * takes several times as long. The code of the result is PUNCTUAL_KEPT if the contract is
+ * admitted. It is PUNCTUAL_BROKEN if it is refused; the result then has the failed test, the
+ * numbers and counter-offers. Returns PUNCTUAL_EINVAL, with file, line and column in the sentence,
+ * if the contract is not valid.
+ */
+enum punctual_error punctual_admit(const struct punctual_declaration *declaration,
+                                   uint32_t explain,
+                                   struct punctual_result **result);
+
+/**
+ * Runs a contract under its own policy in virtual time, like `punctual simulate`. `simulation` may
+ * be null. The code of the result is PUNCTUAL_KEPT if nothing with a promise was late, else
+ * PUNCTUAL_BROKEN. A refused contract runs all the same if it can, on one CPU; if not, the call
+ * returns PUNCTUAL_EREFUSED. Returns PUNCTUAL_EINVAL, with file, line and column in the sentence,
+ * if the contract is not valid, and also if the run would take too long.
+ */
+enum punctual_error punctual_simulate(const struct punctual_declaration *declaration,
+                                      const struct punctual_simulation *simulation,
+                                      struct punctual_result **result);
+
+/**
+ * Judges the trace file at `trace` (docs/trace.md), like `punctual why FILE`. The JSON is a line
+ * for each late job with its causes, and a last one with the verdict on each subject. The code of
+ * the result is PUNCTUAL_KEPT if no promise was broken, PUNCTUAL_BROKEN if one was, and
+ * PUNCTUAL_NOT_JUDGEABLE if something is missing in the file. Returns PUNCTUAL_EINVAL if the file
+ * cannot be read or is no trace.
+ */
+enum punctual_error punctual_why(const char *trace, struct punctual_result **result);
+
+/**
+ * Tries out which promises this host can keep, like `punctual doctor`, which takes a second or
+ * two and all free real-time bandwidth for some milliseconds of it. XDP is tried on the network
+ * interface `interface` too, which some drivers reset for that; null: on none. The code of the
+ * result is PUNCTUAL_KEPT if this host can keep promises, else PUNCTUAL_UNABLE.
+ */
+enum punctual_error punctual_doctor(const char *interface, struct punctual_result **result);
+
+/**
+ * Starts a program under a reservation, like `punctual run --reserve`: by a timetable, with all
+ * that the program starts, or else by SCHED_DEADLINE, its first thread alone. With a timetable the
+ * memory of this process is locked while the program runs, if it may be. The program is killed
+ * when this process ends. Returns PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if the
+ * reservation does not fit, PUNCTUAL_EINVAL if the program cannot be executed, and PUNCTUAL_EHOST
+ * if nothing here can hold it.
+ */
+enum punctual_error punctual_program_start(const struct punctual_command *command,
+                                           struct punctual_program **program);
+
+/**
+ * Writes the id of the program's first process to `pid`. The kernel may give the id to another
+ * process once the program has ended; punctual_program_signal never reaches another one.
+ */
+enum punctual_error punctual_program_pid(struct punctual_program *program, int32_t *pid);
+
+/**
+ * Sends a signal (signal(7)) to the program's first process. Returns PUNCTUAL_ENOENT if it has
+ * ended, and PUNCTUAL_EHOST if it runs as another user.
+ */
+enum punctual_error punctual_program_signal(struct punctual_program *program, int signal);
+
+/**
+ * Waits for the end of the program, for at most `timeout_ns` (UINT64_MAX: without a limit), and
+ * writes its result: the code is its exit code, and the JSON its account, as `punctual run --json`
+ * prints it. May be called again, for another result. Returns PUNCTUAL_ETIMEDOUT if the program
+ * still runs.
+ */
+enum punctual_error punctual_program_wait(struct punctual_program *program,
+                                          uint64_t timeout_ns,
+                                          struct punctual_result **result);
+
+/**
+ * Kills the program if it has not ended (SIGKILL, to its first process), waits for its end, and
+ * frees the handle. Processes that it leaves behind go on as ordinary ones. Does nothing for a
+ * null pointer.
+ */
+enum punctual_error punctual_program_free(struct punctual_program *program);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,7 +1,9 @@
 //! Defines the error numbers with their sentences, and keeps panics on the Rust side.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use punctual_error::*;
@@ -63,12 +65,7 @@ pub(crate) fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> punctual_er
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(Ok(())) => return PUNCTUAL_OK,
             Ok(Err(failure)) => failure,
-            Err(panic) => {
-                let what = panic.downcast_ref::<String>().map(String::as_str);
-                let what = what.or_else(|| panic.downcast_ref::<&str>().copied());
-                let what = what.unwrap_or("no reason given");
-                Failure::new(PUNCTUAL_EINTERNAL, format!("a bug in libpunctual: {what}"))
-            }
+            Err(panic) => Failure::of_panic(&*panic),
         }
     };
     let sentence = one_line(&failure.sentence);
@@ -119,7 +116,7 @@ pub extern "C" fn punctual_exit_status(error: c_int) -> c_int {
 }
 
 /// The error of a failed call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     error: punctual_error,
     pub(crate) sentence: String,
@@ -133,6 +130,18 @@ impl Failure {
     /// Makes an error for an argument that is not valid.
     pub(crate) fn invalid(sentence: impl Into<String>) -> Self {
         Self::new(PUNCTUAL_EINVAL, sentence)
+    }
+
+    /// Makes an error for what can only be wrong here.
+    pub(crate) fn bug(what: impl Display) -> Self {
+        Self::new(PUNCTUAL_EINTERNAL, format!("a bug in libpunctual: {what}"))
+    }
+
+    /// Makes an error of a panic that was caught.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let what = panic.downcast_ref::<String>().map(String::as_str);
+        let what = what.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::bug(what.unwrap_or("no reason given"))
     }
 }
 

@@ -1,11 +1,14 @@
-//! Provides the C API: a thin layer over `punctual-runtime`, and over the clients of broker and
-//! channels.
+//! Provides the C API: a thin layer over `punctual`, `punctual-runtime`, and the clients of broker
+//! and channels.
 //!
 //! - [`error`]: error numbers and their sentences.
 //! - [`sized`]: structures whose first member is their size, read and written with care.
 //! - [`upcalls`]: the upcalls of a process.
 //! - [`reservations`]: CPU reservations and time constraints.
 //! - [`channels`]: messages with a promised delay.
+//! - [`answers`]: whether a contract is admitted, how it runs in virtual time, what a trace proves,
+//!   and what this host can promise.
+//! - [`programs`]: programs under a reservation.
 //!
 //! No panic crosses the edge: `error::guarded` wraps every call. cbindgen makes
 //! `include/punctual.h` from this crate, so the documentation of public items is written for
@@ -31,6 +34,10 @@ pub mod upcalls;
 pub mod reservations;
 
 pub mod channels;
+
+pub mod answers;
+
+pub mod programs;
 
 use std::ffi::{CStr, c_char};
 

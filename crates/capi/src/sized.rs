@@ -5,8 +5,10 @@
 //! program passes more, which is refused unless it is zero, because the library would not do what
 //! it says.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, OsStr, c_char};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::slice;
 
 use crate::error::Failure;
@@ -185,6 +187,24 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
     }
     // SAFETY: as promised.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Returns the bytes of a text that a program passes, or `None` if it is null.
+///
+/// # Safety
+/// `text` is null, or ends with a zero and is not written to as long as the result is used.
+pub(crate) unsafe fn text_bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: as promised.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// Returns a path that a program passes, or `None` if it is null.
+///
+/// # Safety
+/// As for [`text_bytes`].
+pub(crate) unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
+    // SAFETY: as promised.
+    unsafe { text_bytes(path) }.map(|bytes| Path::new(OsStr::from_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -8,9 +8,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use punctual::admission::Answer;
+use punctual::contract::{self, Declared, Noted};
+use punctual::host;
+use punctual::simulate::{Options, Simulation};
+use punctual::trace::{Existing, Recorder, run_in_virtual_time};
+use punctual_model::{self as model, JobId};
+use punctual_trace::{Event, Kind, Subject, SubjectKind};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The time-out of a program, on a machine with other things to do.
@@ -20,6 +28,29 @@ const STRICT: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds the library in its own folder, as `make` does, and returns where it is. Beside the other
+/// crates of the workspace it would link what they need.
+fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let this = std::env::current_exe().expect("the test has a path");
+        // target/debug/deps/programs-…
+        let target = this.ancestors().nth(3).expect("and Cargo's folders").join("library");
+        let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+        let profile = if cfg!(debug_assertions) { "quick" } else { "release" };
+        let built = Command::new(cargo)
+            .args(["build", "--locked", "-p", "punctual-capi", "-p", "punctual-interpose"])
+            .args(["--profile", profile])
+            .arg("--target-dir")
+            .arg(&target)
+            .current_dir(root())
+            .output()
+            .expect("cargo");
+        assert!(built.status.success(), "{}", said(&built));
+        target.join(profile)
+    })
 }
 
 /// A folder into which the library was installed.
@@ -32,11 +63,8 @@ static SHARED: Mutex<Weak<Installed>> = Mutex::new(Weak::new());
 impl Installed {
     fn new() -> Self {
         let folder = TempDir::new().expect("a folder for the library");
-        // Cargo builds the library for the test and puts it beside the test.
-        let this = std::env::current_exe().expect("the test has a path");
-        let built = this.parent().expect("and a folder");
         let install = Command::new(root().join("tools/install-library"))
-            .arg(built)
+            .arg(library())
             .env("PREFIX", folder.path())
             .env_remove("LIBDIR")
             .env_remove("DESTDIR")
@@ -171,6 +199,43 @@ fn check_or(
 }
 
 #[test]
+fn the_library_needs_no_other_than_that_of_c() {
+    let library = library().join("libpunctual.so");
+    let read = Command::new("readelf").arg("-d").arg(&library).output().expect("readelf");
+    let text = String::from_utf8_lossy(&read.stdout);
+    let needed = text.lines().filter(|line| line.contains("(NEEDED)"));
+    let needed: Vec<&str> = needed.filter_map(|line| line.split(['[', ']']).nth(1)).collect();
+    let allowed = ["libc.so.", "libgcc_s.so.", "libm.so.", "ld-linux"];
+    let other = |name: &&&str| !allowed.iter().any(|allowed| name.starts_with(allowed));
+    assert!(needed.contains(&"libc.so.6"), "{text}");
+    assert_eq!(needed.iter().find(other), None);
+}
+
+#[test]
+fn a_library_that_needs_another_is_not_installed() {
+    let (built, prefix) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+    let needy = built.path().join("libpunctual.so");
+    let compile = Command::new("cc")
+        .args(["-shared", "-x", "c", "/dev/null", "-Wl,--no-as-needed", "-lelf", "-o"])
+        .arg(&needy)
+        .output()
+        .expect("cc");
+    assert!(compile.status.success(), "{}", said(&compile));
+    for other in ["libpunctual.a", "libpunctual_udp.so"] {
+        fs::write(built.path().join(other), "").expect("a file");
+    }
+    let refused = Command::new(root().join("tools/install-library"))
+        .arg(built.path())
+        .env("PREFIX", prefix.path())
+        .env_remove("DESTDIR")
+        .output()
+        .expect("a shell");
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && why.contains("needs libelf"), "{}", said(&refused));
+    assert_eq!(fs::read_dir(prefix.path()).expect("ours").count(), 0);
+}
+
+#[test]
 fn bad_arguments_are_refused() {
     check("c99", "crates/capi/tests/c/arguments.c", &[]).expect("needs no privilege");
 }
@@ -227,6 +292,83 @@ fn a_handler_that_does_not_come_back_is_contained() {
 #[test]
 fn reservations_and_time_constraints_are_given_used_and_released() {
     check("c99", "crates/capi/tests/c/reserved.c", &[]);
+}
+
+/// Writes a trace in which a job of 5 ms took 7 ms.
+fn late_trace(folder: &Path) -> PathBuf {
+    let path = folder.join("late.ptrace");
+    let run = run_in_virtual_time("");
+    let mut recorder = Recorder::create(&path, &run, Existing::Keep).expect("a new file");
+    let mut subject = Subject::new("audio", SubjectKind::Upcall);
+    subject.promise.relative_deadline = Some(model::Duration::from_millis(5));
+    recorder.subject(0, &subject).expect("written");
+    let (job, release) = (JobId { task: 0, index: 0 }, model::Instant::ZERO);
+    let event =
+        |ms, kind| Event { at: release + model::Duration::from_millis(ms), job, release, kind };
+    recorder.events(&[event(1, Kind::Start), event(7, Kind::Complete)]).expect("written");
+    recorder.end(release + model::Duration::from_millis(9)).expect("written");
+    path
+}
+
+#[test]
+fn answers_are_those_of_the_command() {
+    let folder = TempDir::new().expect("a folder");
+    let trace = late_trace(folder.path());
+    let whole = fs::read(&trace).expect("written");
+    let torn = folder.path().join("torn.ptrace");
+    fs::write(&torn, &whole[..whole.len() - 1]).expect("written");
+    let overloaded = root().join("examples/overloaded.toml");
+    let arguments = [&overloaded, &trace, &torn].map(|path| path.to_str().expect("UTF-8"));
+    let said = check("c99", "crates/capi/tests/c/answers.c", &arguments);
+    let said = said.expect("needs no privilege");
+    let lines: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+
+    let mixer = b"[[task]]\nname = 'mixer'\nperiod = '10ms'\nwcet = '2ms'\n";
+    let mixer = contract::of_text("contract", mixer).expect("valid");
+    let overloaded = contract::read(&overloaded).expect("valid");
+    let ideal = host::choose(Some("ideal".as_ref())).expect("known");
+    let admitted = |declared: &Declared, explain| {
+        serde_json::to_value(Answer::new(declared.clone(), ideal.clone(), explain)).expect("JSON")
+    };
+    let simulated = |declared: &Declared, until| {
+        let options = Options { until: model::Duration::from_secs(until), ..Options::default() };
+        let run = Simulation::new(&declared.contract, &ideal, options).expect("it can run");
+        let report = run.run(&mut ()).expect("nothing watches");
+        let noted = Noted { result: &report, notes: &declared.notes };
+        serde_json::to_value(noted).expect("JSON")
+    };
+    assert_eq!(lines[0], admitted(&mixer, true));
+    assert_eq!(lines[1], simulated(&mixer, 1));
+    assert_eq!(lines[2], admitted(&overloaded, false));
+    assert_eq!(lines[3], simulated(&overloaded, 10));
+    assert_eq!(lines[4]["late"]["tardiness_ns"], 2_000_000);
+    assert_eq!(
+        (&lines[5]["threads"][0]["verdict"], &lines[5]["has_end"]),
+        (&"broken".into(), &true.into())
+    );
+    assert_eq!(
+        (&lines[7]["threads"][0]["verdict"], &lines[7]["has_end"]),
+        (&"broken".into(), &false.into())
+    );
+    assert_eq!(lines.len(), 8);
+}
+
+#[test]
+fn what_this_host_can_promise_is_told() {
+    let said = check("c99", "crates/capi/tests/c/doctor.c", &[]).expect("needs no privilege");
+    let json: Value = serde_json::from_str(&said).expect("JSON");
+    assert!(json["checks"].as_array().is_some_and(|checks| checks.len() > 5), "{json}");
+}
+
+#[test]
+fn programs_that_cannot_be_are_refused() {
+    check("c99", "crates/capi/tests/c/programs.c", &[]).expect("needs no privilege");
+}
+
+#[test]
+fn programs_run_under_reservations_and_are_accounted_for() {
+    check("c99", "crates/capi/tests/c/programs.c", &["live"]);
 }
 
 #[test]

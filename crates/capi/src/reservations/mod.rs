@@ -26,6 +26,7 @@ pub use opening::{
     punctual_reservation_options, punctual_reservations, punctual_reservations_free,
     punctual_reservations_open,
 };
+pub(crate) use records::reservation;
 pub use records::{
     punctual_backend, punctual_enforcement, punctual_reservation_info, punctual_reserve,
 };

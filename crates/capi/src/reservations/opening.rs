@@ -1,10 +1,7 @@
 //! Opens the handle that gives reservations in this process.
 
-use std::ffi::{CStr, OsStr, c_char};
-use std::fs::File;
-use std::io::{self, Read};
+use std::ffi::c_char;
 use std::mem::offset_of;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use punctual_linux::host;
@@ -14,7 +11,7 @@ use punctual_runtime::reservation::{Reservations, Settings};
 
 use crate::error::punctual_error;
 use crate::error::{Failure, guarded};
-use crate::sized::{Record, list, out, read};
+use crate::sized::{Record, list, out, path, read};
 use crate::upcalls::within;
 
 /// Options for timetables. If all but the size is zero: this thread's CPUs, the last first; 100 us
@@ -87,10 +84,9 @@ unsafe fn set(
         let cpus = unsafe { list(options.cpus, options.cpu_count, "cpus") }?;
         settings.cpus = cpus.iter().map(|&cpu| cpu as usize).collect();
     }
-    if !options.host_profile.is_null() {
-        // SAFETY: as promised.
-        let profile = host_profile(unsafe { CStr::from_ptr(options.host_profile) })?;
-        *settings = settings.clone().for_host(&profile);
+    // SAFETY: as promised.
+    if let Some(profile) = unsafe { path(options.host_profile) } {
+        *settings = settings.clone().for_host(&host_profile(profile)?);
     }
     if options.context_switch_ns > 0 {
         let switch = within(options.context_switch_ns, "context_switch_ns")?;
@@ -108,22 +104,15 @@ unsafe fn set(
     Ok(())
 }
 
-/// The longest profile that is read, many times what its entries need.
-const MAX_PROFILE: u64 = 1 << 20;
-
 /// Reads a profile that was measured on this host in its present state.
-fn host_profile(path: &CStr) -> Result<Calibration, Failure> {
-    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
-    let name = path.display().to_string();
-    let unread = |why: io::Error| Failure::invalid(format!("host_profile {name}: {why}"));
-    let mut bytes = Vec::new();
-    File::open(path).map_err(unread)?.take(MAX_PROFILE).read_to_end(&mut bytes).map_err(unread)?;
-    let calibration = Calibration::parse(&name, &bytes)
+fn host_profile(path: &Path) -> Result<Calibration, Failure> {
+    let calibration = punctual::host::read(path)
         .map_err(|why| Failure::invalid(format!("host_profile: {why}")))?;
     match calibration.host.difference(&host::identity()) {
         None => Ok(calibration),
         Some(difference) => Err(Failure::invalid(format!(
-            "host_profile {name} is of another host: {difference}; run punctual calibrate here"
+            "host_profile {} is of another host: {difference}; run punctual calibrate here",
+            path.display()
         ))),
     }
 }
@@ -146,8 +135,9 @@ pub unsafe extern "C" fn punctual_reservations_free(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::CString;
+    use std::ffi::{CStr, CString};
     use std::io::Write as _;
+    use std::os::unix::ffi::OsStrExt as _;
 
     /// Applies options as a C program passes them.
     fn asked(host_profile: &CStr, context_switch_ns: u64) -> Result<Settings, Failure> {

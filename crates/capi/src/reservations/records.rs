@@ -104,7 +104,7 @@ impl punctual_reserve {
 }
 
 /// Validates X every Y.
-pub(super) fn reservation(budget_ns: u64, period_ns: u64) -> Result<Reservation, Failure> {
+pub(crate) fn reservation(budget_ns: u64, period_ns: u64) -> Result<Reservation, Failure> {
     let budget = Service::from_nanos(within(budget_ns, "the budget")?);
     let period = Duration::from_nanos(within(period_ns, "the period")?);
     Ok(Reservation::new(budget, period)?)

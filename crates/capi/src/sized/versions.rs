@@ -1,7 +1,9 @@
 //! Tests that each structure is accepted as a program made for the first version passes it.
 
 use super::{LONGEST, Record, can_write, read, write};
+use crate::answers::*;
 use crate::channels::*;
+use crate::programs::*;
 use crate::reservations::*;
 use crate::upcalls::*;
 
@@ -45,4 +47,7 @@ fn programs_of_the_first_version_are_understood() {
     check::<punctual_channel_request>(80);
     check::<punctual_channel_info>(48);
     check::<punctual_received>(32);
+    check::<punctual_declaration>(32);
+    check::<punctual_simulation>(64);
+    check::<punctual_command>(56);
 }

@@ -13,7 +13,7 @@ pub use introduce::{Introduced, introduce_on_exec};
 /// The kernel's reason for a refusal.
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
-pub use signals::{Blocked, Caught, SignalError, send, send_to};
+pub use signals::{Blocked, Caught, SignalError, send, send_to, unblock_all_on_exec};
 pub use spawn::{
     ReserveOnExec, SpawnError, die_with_parent, join_on_exec, reserve_on_exec, spawn_reserved,
 };

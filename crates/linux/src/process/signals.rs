@@ -182,6 +182,22 @@ impl Drop for Blocked {
     }
 }
 
+/// Lets the child receive all signals, whatever this thread blocks: a mask is inherited over exec.
+pub fn unblock_all_on_exec(command: &mut Command) {
+    let in_child = || {
+        let mut none = MaybeUninit::uninit();
+        // SAFETY: sigemptyset initialises `none`, and pthread_sigmask reads it and writes nothing
+        // back. Both are async-signal-safe.
+        let failed = unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+        };
+        if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
+    };
+    // SAFETY: the closure makes two async-signal-safe calls and accesses nothing else.
+    unsafe { command.pre_exec(in_child) };
+}
+
 /// Sends `signal` to a child that has not been reaped, so that its id is still its own.
 pub fn send(child: &Child, signal: Signal) -> io::Result<()> {
     send_to(i32::try_from(child.id()).map_err(io::Error::other)?, signal)

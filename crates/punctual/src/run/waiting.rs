@@ -41,8 +41,9 @@ impl Signals {
 
     /// Lets the program receive the signals that are blocked here.
     pub(super) fn unblock_on_exec(&self, command: &mut Command) {
-        if let Self::PassedOn(signals) = self {
-            signals.unblock_on_exec(command);
+        match self {
+            Self::PassedOn(signals) => signals.unblock_on_exec(command),
+            Self::Left => process::unblock_all_on_exec(command),
         }
     }
 

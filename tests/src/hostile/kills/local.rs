@@ -122,9 +122,9 @@ fn upcalls_command() -> Command {
     this_program(&format!("upcalls {}", table_name()))
 }
 
-/// Prepares processes with upcalls in C, using the library that was built with this program.
+/// Prepares processes with upcalls in C, using the library of `make test` or `make soak-kills`.
 pub(super) fn c_upcalls() -> Result<Cycle, String> {
-    let library = built("libpunctual.a")?;
+    let library = built_library()?;
     let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
     let (source, program) = (folder.path().join("upcalls.c"), folder.path().join("upcalls"));
     fs::write(&source, include_str!("upcalls.c")).map_err(|why| why.to_string())?;
@@ -157,6 +157,19 @@ fn beside_each_other(
         victim.kill();
         beside.goes_on().map(|()| true)
     }))
+}
+
+/// Returns the path of the static C library, which has a target folder of its own: for a program in
+/// target/debug or target/debug/deps it is in target/library/quick, and in release for release.
+fn built_library() -> Result<PathBuf, String> {
+    let this = std::env::current_exe().expect("this program");
+    let profiles = [("debug", "quick"), ("release", "release")];
+    let find = |folder: &Path| {
+        let (_, profile) = profiles.iter().find(|(name, _)| folder.ends_with(name))?;
+        Some(folder.parent()?.join("library").join(profile).join("libpunctual.a"))
+    };
+    let library = this.ancestors().skip(1).take(2).find_map(find);
+    library.filter(|path| path.is_file()).ok_or("libpunctual.a was not built".to_owned())
 }
 
 /// Returns the path of a file that was built with this program: in its folder or one above.
