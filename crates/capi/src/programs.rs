@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use punctual::run::{Notice, Outcome, Prepared, Program, Reserve, Settings};
 use punctual_linux::clock;
-use punctual_linux::process::{Errno, Handle, Signal};
+use punctual_linux::process::{Errno, Handle, Signal, send_to};
 use punctual_model::Enforcement;
 
 use crate::answers::punctual_result;
@@ -153,8 +153,13 @@ fn run(
 ) -> Result<Outcome, punctual::run::Error> {
     Prepared::program(program, settings, &mut |_| {})?.run(None, &mut |notice| {
         if let Notice::Started { process, .. } = *notice {
+            let handle = Handle::of(process);
+            if handle.is_err() {
+                // Nothing could end it later.
+                let _ = i32::try_from(process).map(|pid| send_to(pid, Signal::KILL));
+            }
             // The starter waits for this.
-            let _ = started.send(Handle::of(process).map(|handle| (process, handle)));
+            let _ = started.send(handle.map(|handle| (process, handle)));
         }
     })
 }
@@ -175,7 +180,6 @@ pub unsafe extern "C" fn punctual_program_start(
         let (command, to) = unsafe { (read(command)?, out(program, "program")?) };
         // SAFETY: as the caller promises.
         let (program, settings) = unsafe { command.program() }?;
-        let host = |why: std::io::Error| Failure::new(PUNCTUAL_EHOST, why.to_string());
         let (started, starts) = mpsc::sync_channel(1);
         let end = Arc::new(End::default());
         let ends = Arc::clone(&end);
@@ -187,13 +191,18 @@ pub unsafe extern "C" fn punctual_program_start(
             });
         };
         let thread = thread::Builder::new().name("punctual-program".into()).spawn(wait);
-        let thread = thread.map_err(host)?;
+        let thread = thread.map_err(|why| {
+            Failure::new(PUNCTUAL_EHOST, format!("no thread can be made for the program: {why}"))
+        })?;
         match starts.recv() {
-            Ok(started) => {
-                let (pid, process) = started.map_err(host)?;
+            Ok(Ok((pid, process))) => {
                 let started = punctual_program { pid, process, end, thread };
                 to.write(Box::into_raw(Box::new(started)));
                 Ok(())
+            }
+            Ok(Err(why)) => {
+                let _ = thread.join();
+                Err(Failure::new(PUNCTUAL_EHOST, format!("the program cannot be watched: {why}")))
             }
             // The thread has ended without a program.
             Err(_) => {

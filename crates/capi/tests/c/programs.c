@@ -128,7 +128,7 @@ int main(int count, char **arguments)
 
     /* Where the kernel keeps no exit states, there is no account. */
     signal(SIGCHLD, SIG_IGN);
-    OK(shell("exit 3", ""));
+    OK(shell("sleep 0.2; exit 3", ""));
     CHECK(punctual_program_wait(program, 60 * SECOND, &result) == PUNCTUAL_EHOST);
     SAYS("cannot wait for the programs");
     OK(punctual_program_free(program));
