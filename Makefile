@@ -10,8 +10,8 @@ MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 MODEM := target/release/punctual-modem
-# The C library has a folder of its own: beside the rest of the workspace it would link what other
-# crates need.
+# The C library has a folder of its own: beside the rest of the workspace it would contain what other
+# crates need, such as libbpf.
 LIBRARY := target/library
 BUILD_LIBRARY := cargo build --locked --package punctual-capi --package punctual-interpose --target-dir $(LIBRARY)
 # What `make demo` passes on, for example: make demo ARGS="--for 15s --json demo.json"

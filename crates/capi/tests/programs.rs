@@ -213,26 +213,33 @@ fn the_library_needs_no_other_than_that_of_c() {
 
 #[test]
 fn a_library_that_needs_another_is_not_installed() {
-    let (built, prefix) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
-    let needy = built.path().join("libpunctual.so");
-    let compile = Command::new("cc")
-        .args(["-shared", "-x", "c", "/dev/null", "-Wl,--no-as-needed", "-lelf", "-o"])
-        .arg(&needy)
-        .output()
-        .expect("cc");
-    assert!(compile.status.success(), "{}", said(&compile));
-    for other in ["libpunctual.a", "libpunctual_udp.so"] {
-        fs::write(built.path().join(other), "").expect("a file");
+    let folder = TempDir::new().expect("a folder");
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program)
+            .args(arguments)
+            .current_dir(folder.path())
+            .env("PREFIX", folder.path().join("installed"))
+            .env_remove("DESTDIR")
+            .output();
+        output.expect("a compiler, an archiver and a shell")
+    };
+    let made = |made: Output| assert!(made.status.success(), "{}", said(&made));
+    let install = root().join("tools/install-library");
+    for (linked, member, words) in [
+        ("-lelf", "one.o", "libpunctual.so needs libelf"),
+        ("-lc", "libbpf.o", "libpunctual.a contains libbpf"),
+    ] {
+        for empty in [member, "libpunctual_udp.so"] {
+            fs::write(folder.path().join(empty), "").expect("a file");
+        }
+        let options = ["-shared", "-x", "c", "/dev/null", "-Wl,--no-as-needed", linked];
+        made(run("cc", &[&options[..], &["-o", "libpunctual.so"]].concat()));
+        made(run("ar", &["rc", "libpunctual.a", member]));
+        let refused = run(install.to_str().expect("UTF-8"), &["."]);
+        let why = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && why.contains(words), "{}", said(&refused));
     }
-    let refused = Command::new(root().join("tools/install-library"))
-        .arg(built.path())
-        .env("PREFIX", prefix.path())
-        .env_remove("DESTDIR")
-        .output()
-        .expect("a shell");
-    let why = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(2) && why.contains("needs libelf"), "{}", said(&refused));
-    assert_eq!(fs::read_dir(prefix.path()).expect("ours").count(), 0);
+    assert!(!folder.path().join("installed").exists());
 }
 
 #[test]
