@@ -390,6 +390,22 @@ fn the_examples_run() {
 }
 
 #[test]
+fn the_example_of_answers_exits_as_the_command_does() {
+    let example = "examples/c/admitted.c";
+    let contract = |name: &str| root().join("examples").join(name).display().to_string();
+    let said = check("c99", example, &[&contract("studio.toml")]).expect("needs no privilege");
+    assert_eq!(said.lines().filter(|line| line.contains("\"admitted\":true")).count(), 2, "{said}");
+    let refused = check_or("c99", example, &[&contract("overloaded.toml")], Some(1));
+    let refused = refused.expect("needs no privilege");
+    assert!(refused.contains("\"admitted\":false"), "{refused}");
+    let invalid = contract("c/admitted.c");
+    assert_eq!(check_or("c99", example, &[&invalid], Some(2)).as_deref(), Some(""));
+    let seven = [&contract("studio.toml"), "sh", "-c", "exit 7"];
+    let said = check_or("c99", example, &seven, Some(7));
+    assert!(said.is_none_or(|said| said.contains("\"exit_code\":7")));
+}
+
+#[test]
 fn the_header_is_good_for_cpp() {
     let installed = Installed::shared();
     for standard in ["c++11", "c++20"] {
