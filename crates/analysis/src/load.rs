@@ -56,9 +56,11 @@ impl TaskLoad {
         Some(window.checked_add(self.jitter)?.div_ceil(self.period))
     }
 
-    /// Returns the most work that can become known in such a window, at any level of criticality.
-    pub(crate) fn most_in(&self, window: u64) -> Option<u64> {
-        self.arrivals_in(window)?.checked_mul(self.most())
+    /// Returns the most work that can become known in such a window, at any level of criticality,
+    /// and the largest number if there is no end of it in 64 bits.
+    pub(crate) fn most_in(&self, window: u64) -> u128 {
+        let most = u128::from(self.most());
+        self.arrivals_in(window).map_or(u128::MAX, |jobs| u128::from(jobs) * most)
     }
 
     /// Returns the most work that can become known in such a window.

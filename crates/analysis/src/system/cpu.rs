@@ -90,9 +90,9 @@ impl<Id: Copy + Ord> Cpu<Id> {
     }
 
     /// Returns the most work of all tasks in a window.
-    pub(super) fn most_in(&self, window: u64) -> Option<u64> {
-        let mut all = self.exact.load().tasks.iter().chain(self.awaiting.values());
-        all.try_fold(0_u64, |sum, task| sum.checked_add(task.most_in(window)?))
+    pub(super) fn most_in(&self, window: u64) -> u128 {
+        let all = self.exact.load().tasks.iter().chain(self.awaiting.values());
+        all.map(|task| task.most_in(window)).fold(0, u128::saturating_add)
     }
 
     /// Returns a time within which the CPU has been idle, if `more` than its tasks can be pending

@@ -319,8 +319,7 @@ impl<Id: Copy + Ord> System<Id> {
 
     fn push(&mut self, number: u32, at: Instant, what: Counted<Id>) {
         let mut leaving = Leaving { number, at, not_before: at, sender_idle: None, what };
-        let pending = Duration::from_nanos(self.pending_after(&leaving));
-        leaving.not_before = at.saturating_add(pending);
+        leaving.not_before = at.saturating_add(Duration::from_nanos(self.first_look(&leaving)));
         self.leaving.push(leaving);
     }
 

@@ -22,9 +22,10 @@ use crate::system::{CarrierLoad, Executed, System};
 /// unit tests there are so many that it always finds the least.
 const ROUNDS: usize = if cfg!(test) { 1_000_000 } else { 24 };
 
-/// The tasks and channels at which a look may evaluate f once more each time, in a search for a
-/// bound below t. With many of them f is so smooth that `f(t) ≤ t` nearly always decides.
-const TERMS: usize = 1_024;
+/// With fewer entries than this a look begins with a search for the least bound, in up to so many
+/// rounds. With more of them f is so smooth that `f(t) ≤ t` nearly always decides.
+const FEW: usize = 256;
+const ROUNDS_AMONG_FEW: usize = 24;
 
 /// The rounds in which a bound for the sender is made shorter.
 const SHORTER: u32 = 8;
@@ -94,6 +95,21 @@ impl<Id: Copy + Ord> System<Id> {
             .filter(is_near)
             .or_else(|| self.searched(leaving, known).ok());
         busy.map_or(Instant::MAX, |busy| leaving.since().saturating_add(Duration::from_nanos(busy)))
+    }
+
+    /// Returns the time after a leave at which the first look at it is worth it. Among many entries
+    /// that is halfway between the pending work and the rough bound, where the busy period about
+    /// ends.
+    pub(super) fn first_look(&self, leaving: &Leaving<Id>) -> u64 {
+        let pending = self.pending_after(leaving);
+        match self.roughly_after(leaving) {
+            Ok(rough) if !self.are_few() => pending.midpoint(rough),
+            _ => pending,
+        }
+    }
+
+    fn are_few(&self) -> bool {
+        self.entries.len() + self.leaving.len() < FEW
     }
 
     /// Returns the work that can be pending at a leave: no busy period after it is shorter.
@@ -203,20 +219,18 @@ impl<Id: Copy + Ord> System<Id> {
             return *known;
         }
         let work_by = |window| self.work_by(resource, number, window);
+        let searched = if self.are_few() { least(work_by, ROUNDS_AMONG_FEW).ok() } else { None };
         let next = work_by(within).unwrap_or(u64::MAX);
-        let rounds = TERMS / (self.entries.len() + self.leaving.len()).max(1);
-        let found = if next <= within { Some(next) } else { least(work_by, rounds).ok() };
-        if let Some(mut bound) = found.filter(|bound| *bound <= within) {
-            if resource == Resource::Sender {
-                // The CPUs are waited for after it.
-                for _ in 0..SHORTER {
-                    bound = work_by(bound).unwrap_or(bound);
-                }
+        let found = searched.or(Some(next)).filter(|bound| *bound <= within);
+        let Some(mut bound) = found else { return next };
+        if resource == Resource::Sender {
+            // The CPUs are waited for after it.
+            for _ in 0..SHORTER {
+                bound = work_by(bound).unwrap_or(bound);
             }
-            known.insert(resource, bound);
-            return bound;
         }
-        next
+        known.insert(resource, bound);
+        bound
     }
 
     /// Returns the load above the tasks of a CPU that stays after the leave with this number.
@@ -249,26 +263,27 @@ impl<Id: Copy + Ord> System<Id> {
         let at_once = on.pending().checked_add(pending)?;
         let at_once = at_once.checked_add(self.host.wake_up.as_nanos())?;
         let most = |tasks: &[TaskLoad]| {
-            tasks.iter().try_fold(0_u64, |sum, task| sum.checked_add(task.most_in(window)?))
+            tasks.iter().map(|task| task.most_in(window)).fold(0, u128::saturating_add)
         };
-        let mut stays = on.most_in(window)?;
+        let mut stays = on.most_in(window);
         for gone in self.left_by(number) {
             let gone = match gone {
-                Counted::Tasks { cpu: other, tasks, .. } if *other == cpu => most(tasks)?,
+                Counted::Tasks { cpu: other, tasks, .. } if *other == cpu => most(tasks),
                 Counted::Excess { id } => match self.entries.get(id).map(|one| &one.executed) {
                     Some(Executed::Executor { cpu: other, tasks, own: Some(own) })
                         if *other == cpu =>
                     {
-                        most(tasks)?.saturating_sub(most(own)?)
+                        most(tasks).saturating_sub(most(own))
                     }
                     _ => 0,
                 },
                 _ => 0,
             };
+            // Beyond 64 bits it stays so.
             stays = stays.saturating_sub(gone);
         }
         let above = interference_of(&self.stays_above(cpu, number), window)?;
-        at_once.checked_add(stays)?.checked_add(above)
+        at_once.checked_add(u64::try_from(stays).ok()?)?.checked_add(above)
     }
 
     fn work_of_sender(&self, number: u32, window: u64) -> Option<u64> {
@@ -278,7 +293,7 @@ impl<Id: Copy + Ord> System<Id> {
         let mut work = carried.pending().checked_add(egress.looks_within().as_nanos())?;
         work = work.checked_add(egress.once().as_nanos())?;
         let mut count = |channel| {
-            work = work.checked_add(egress.task(channel).most_in(window)?)?;
+            work = work.checked_add(u64::try_from(egress.task(channel).most_in(window)).ok()?)?;
             Some(())
         };
         let mut shrunk: Vec<Id> = self
