@@ -89,10 +89,11 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.sums.pending()
     }
 
-    /// Returns the most work of all tasks in a window.
-    pub(super) fn most_in(&self, window: u64) -> u128 {
+    /// Returns the most work of all tasks in a window, or `None` beyond 64 bits of jobs.
+    pub(super) fn most_in(&self, window: u64) -> Option<u128> {
         let all = self.exact.load().tasks.iter().chain(self.awaiting.values());
-        all.map(|task| task.most_in(window)).fold(0, u128::saturating_add)
+        let work = all.map(|task| task.most_in(window)).fold(0, u128::saturating_add);
+        (work < u128::MAX).then_some(work)
     }
 
     /// Returns a time within which the CPU has been idle, if `more` than its tasks can be pending

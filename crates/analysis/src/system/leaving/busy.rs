@@ -265,7 +265,7 @@ impl<Id: Copy + Ord> System<Id> {
         let most = |tasks: &[TaskLoad]| {
             tasks.iter().map(|task| task.most_in(window)).fold(0, u128::saturating_add)
         };
-        let mut stays = on.most_in(window);
+        let mut stays = on.most_in(window)?;
         for gone in self.left_by(number) {
             let gone = match gone {
                 Counted::Tasks { cpu: other, tasks, .. } if *other == cpu => most(tasks),
@@ -279,7 +279,6 @@ impl<Id: Copy + Ord> System<Id> {
                 },
                 _ => 0,
             };
-            // Beyond 64 bits it stays so.
             stays = stays.saturating_sub(gone);
         }
         let above = interference_of(&self.stays_above(cpu, number), window)?;
