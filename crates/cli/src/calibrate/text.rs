@@ -61,10 +61,15 @@ pub(super) fn page(written: &Written) -> String {
 }
 
 fn table(of: &str) -> Table {
+    table_of(&[of, "class", "samples", "discarded", "min", "p50", "p99", "max"], 2)
+}
+
+/// Returns an empty table of numbers beside `names` columns of names.
+fn table_of(header: &[&str], names: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header([of, "class", "samples", "discarded", "min", "p50", "p99", "max"]);
-    for column in table.column_iter_mut().skip(2) {
+    table.set_header(header.iter().copied());
+    for column in table.column_iter_mut().skip(names) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
@@ -82,23 +87,21 @@ fn row(table: &mut Table, name: &str, sampled: &Sampled) {
 /// Returns a table with the cost of messages of one packet and of the most packets, the median cost
 /// of each packet beyond the first (alone and in a train), and the rate that trains reach.
 fn sending(calibration: &Calibration) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header([
-        "packets of",
-        "class",
-        "samples",
-        "discarded",
-        "first: p50",
-        "p99",
-        "max",
-        "each further: p50",
-        "in a train",
-        "at most",
-    ]);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = table_of(
+        &[
+            "packets of",
+            "class",
+            "samples",
+            "discarded",
+            "first: p50",
+            "p99",
+            "max",
+            "each further: p50",
+            "in a train",
+            "at most",
+        ],
+        2,
+    );
     for of_a_size in calibration.messages.chunk_by(|a, b| a.packet_bytes == b.packet_bytes) {
         let Some(one) = of_a_size.iter().find(|one| one.packets == 1) else { continue };
         let longest = |trains: bool| {
@@ -165,23 +168,21 @@ fn charge_of_sending(calibration: &Calibration) -> String {
 /// Returns a table with the cost of a single packet, the median cost of each further packet in the
 /// largest batch, and the rate of that batch.
 fn receiving(calibration: &Calibration) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header([
-        "received",
-        "as",
-        "class",
-        "samples",
-        "discarded",
-        "first: p50",
-        "p99",
-        "max",
-        "each further: p50",
-        "at most",
-    ]);
-    for column in table.column_iter_mut().skip(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = table_of(
+        &[
+            "received",
+            "as",
+            "class",
+            "samples",
+            "discarded",
+            "first: p50",
+            "p99",
+            "max",
+            "each further: p50",
+            "at most",
+        ],
+        3,
+    );
     let kind = |one: &ArrivalCost| (one.packet_bytes, one.framing_name());
     for of_a_kind in calibration.arrivals.chunk_by(|a, b| kind(a) == kind(b)) {
         let (Some(one), Some(most)) =
