@@ -16,18 +16,22 @@ pub enum Backend {
     /// A timetable that Punctual's dispatcher executes, X in every window of length Y: for whole
     /// processes, exact to a timer.
     Timetable,
+    /// A deferrable server that Punctual runs: up to X in each period of length Y, whenever the
+    /// program wakes, and as an ordinary program beyond that. For whole processes.
+    Server,
 }
 
 impl Backend {
     /// All back ends with their names in a contract.
-    pub const NAMES: [(&'static str, Self); 2] =
-        [("kernel", Self::Kernel), ("timetable", Self::Timetable)];
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("kernel", Self::Kernel), ("timetable", Self::Timetable), ("server", Self::Server)];
 
     /// Returns the name in a contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
             Self::Timetable => "timetable",
+            Self::Server => "server",
         }
     }
 }

@@ -9,6 +9,7 @@
 //! - [`jobs`]: delayed preemption for jobs with external releases, in the order of each policy.
 //! - [`timetable`]: reservations with a place in a static cyclic timetable; [`table_dispatcher`]:
 //!   the same with changing reservations and with one-shot work in the free time.
+//! - [`deferrable_server`]: a reservation whose holder runs whenever it wakes, within a budget.
 //! - [`adaptive`]: adapts the size of a reservation to the measured work.
 //! - [`egress`]: the next message to send, and its time.
 //! - [`ingress`]: the next channel to read, and policing of its messages.
@@ -21,6 +22,7 @@
 extern crate alloc;
 
 pub mod adaptive;
+pub mod deferrable_server;
 mod edf_vd;
 pub mod egress;
 pub mod ingress;

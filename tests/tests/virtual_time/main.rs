@@ -15,6 +15,7 @@ mod overheads;
 mod partition;
 mod processors;
 mod reservations;
+mod served;
 mod systems;
 mod timetable;
 mod upcalls;

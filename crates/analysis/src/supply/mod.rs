@@ -10,12 +10,14 @@
 //! - [`followed`]: a timetable while it is followed; [`extend`] adds a reservation to it,
 //!   [`mode_change`] finds the instant of a change to another; [`together`] builds tables that
 //!   begin together, on several CPUs. [`crate::System`] admits with all of them.
+//! - [`deferrable`]: a reservation whose holder runs whenever it wakes, within a budget.
 //! - [`constraint`]: one-shot time constraints in the time that a timetable leaves free.
 //!
 //! The proofs are in docs/reservations.md.
 
 pub mod bound;
 pub mod constraint;
+pub mod deferrable;
 pub mod earliest_deadline;
 pub mod extend;
 pub mod fixed_priority;
@@ -30,6 +32,7 @@ pub mod together;
 
 pub use bound::{Guarantee, Inside, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
+pub use deferrable::{MOST_SERVERS, ServedWithin};
 pub use followed::{Failed, Handover, MOST_OWNERS, Rules};
 pub use inside::{LeastBudget, fits_inside, least_budget};
 pub use mode_change::{Anchored, Continuing};

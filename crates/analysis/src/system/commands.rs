@@ -114,7 +114,21 @@ impl<Id: Copy + Ord> System<Id> {
         hold.map_err(|coarse| no_timetable(Resource::Bandwidth, None, coarse.to_string()))?;
         let candidates: Vec<u16> = cpu.map_or_else(|| self.numbers.clone(), |cpu| Vec::from([cpu]));
         let idle = |cpu: &u16| self.followed.get(cpu).is_none_or(|followed| followed.is_empty());
-        let candidates: Vec<u16> = candidates.into_iter().filter(idle).collect();
+        let mut beside_server = None;
+        let candidates: Vec<u16> = candidates
+            .into_iter()
+            .filter(idle)
+            .filter(|&cpu| match self.refuse_beside_timetables(cpu) {
+                Ok(()) => true,
+                Err(refusal) => {
+                    beside_server.get_or_insert(refusal);
+                    false
+                }
+            })
+            .collect();
+        if let (true, Some(refusal)) = (candidates.is_empty(), beside_server) {
+            return Err(refusal);
+        }
         if candidates.is_empty() {
             let why = "it is to begin with others, and the timetable is followed already".into();
             return Err(no_timetable(Resource::Cpu, None, why));
@@ -188,17 +202,20 @@ impl<Id: Copy + Ord> System<Id> {
     /// preempt every dispatcher, and they are not pinned to a CPU.
     pub(super) fn refuse_both_back_ends(&self, by_kernel: bool) -> Result<(), Box<Refusal>> {
         let beside_others = match by_kernel {
-            true => self.slots().next().is_some(),
+            true => self.slots().next().is_some() || !self.servers.is_empty(),
             false => self.entries.values().any(Entry::is_command_of_the_kernel),
         };
         if !beside_others {
             return Ok(());
         }
-        let (one, other) =
-            if by_kernel { ("the kernel", "timetables") } else { ("a timetable", "the kernel") };
+        let (one, other) = if by_kernel {
+            ("the kernel", "timetables or servers")
+        } else {
+            ("a timetable", "the kernel")
+        };
         let why = format!(
             "{one} is to hold it and {other} to hold others, but threads that the kernel holds go before every \
-             timetable, on whichever CPU; write backend = \"kernel\" for all commands, or for none"
+             timetable and server, on whichever CPU; write backend = \"kernel\" for all commands, or for none"
         );
         Err(no_timetable(Resource::Cpu, None, why))
     }

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use punctual_model::Reservation;
 use punctual_model::channel::{Channel, Direction, ReadLimit};
 
+use super::served::Server;
 use super::{BackEnd, Request, System};
 use crate::load::TaskLoad;
 
@@ -34,6 +35,10 @@ pub(super) enum Executed {
     Timetable {
         cpu: u16,
     },
+    Server {
+        cpu: u16,
+        reservation: Reservation,
+    },
     Unproven,
     /// A sending channel, with its rate on the link in bits a second.
     Sending {
@@ -54,6 +59,7 @@ impl Entry {
             Executed::Executor { cpu, .. } => BackEnd::Executor { cpu: cpu as u16 },
             Executed::Deadline { .. } => BackEnd::Deadline,
             Executed::Timetable { cpu } => BackEnd::Timetable { cpu },
+            Executed::Server { cpu, .. } => BackEnd::Server { cpu },
             Executed::Unproven => BackEnd::Unproven,
             Executed::Sending { .. } | Executed::BestEffort(Direction::Send) => BackEnd::Egress,
             Executed::Receiving(_) | Executed::BestEffort(Direction::Receive) => BackEnd::Ingress,
@@ -126,6 +132,9 @@ impl<Id: Copy + Ord> System<Id> {
             }
             Executed::Deadline { counted, .. } => self.unreserve_above(*counted),
             Executed::Timetable { .. } => self.hold_no_longer(id),
+            Executed::Server { cpu, reservation } => {
+                self.serve_no_longer(Server::new(id, *cpu, *reservation, None));
+            }
             Executed::Unproven | Executed::BestEffort(_) => {}
             channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
                 self.carry_no_longer(channel);
@@ -142,6 +151,9 @@ impl<Id: Copy + Ord> System<Id> {
                 self.cpus[*cpu].put_back(id, tasks, entry.share_ppm);
             }
             Executed::Deadline { counted, .. } => self.put_back_of_the_kernel(*counted),
+            Executed::Server { cpu, reservation } => {
+                self.serve_again(Server::new(id, *cpu, *reservation, None));
+            }
             // The tables are restored separately.
             Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
             channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {

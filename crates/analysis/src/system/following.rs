@@ -121,6 +121,7 @@ impl<Id: Copy + Ord> System<Id> {
     ) -> Result<Timetables<Id>, Box<Refusal>> {
         self.refuse_both_back_ends(false)?;
         self.has_cpu(joining.cpu)?;
+        self.refuse_beside_timetables(joining.cpu)?;
         if self.tables.all().iter().any(|table| table.cpu == joining.cpu) {
             let why =
                 "it is to join others on its CPU, and their timetable is not followed yet".into();

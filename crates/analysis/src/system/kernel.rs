@@ -112,7 +112,7 @@ impl<Id: Copy + Ord> System<Id> {
     /// it on any CPU, or changes nothing. It is not an entry, and its bandwidth is not counted.
     ///
     /// # Errors
-    /// Fails if some task or channel would be late beneath it.
+    /// Fails if some task, channel or server would be late beneath it.
     pub fn reserve_above(
         &mut self,
         reservation: Reservation,
@@ -120,7 +120,9 @@ impl<Id: Copy + Ord> System<Id> {
     ) -> Result<(), Box<Refusal>> {
         self.put_above_tasks(reservation, steps)?;
         self.of_the_kernel.add(reservation);
-        self.channels_in_time(steps).inspect_err(|_| self.unreserve_above(reservation))
+        self.channels_in_time(steps)
+            .and_then(|()| self.servers_in_time(None, steps))
+            .inspect_err(|_| self.unreserve_above(reservation))
     }
 
     /// Removes a reservation that [`Self::reserve_above`] added.

@@ -38,6 +38,9 @@
 //! holds for the reservations whose deadlines have not passed (Goossens, Funk & Baruah, Real-Time
 //! Systems 25, 2003).
 //!
+//! A server that leaves is counted in the same way on its CPU, and for at least the longest period
+//! of the servers there: by then no window in which one of them was to be served has seen both.
+//!
 //! # Channels
 //! Thread and link are one resource under earliest deadline first ([`crate::channel::egress`]), so
 //! the same holds for the messages of the channels that send: they are its jobs, each released when
@@ -72,6 +75,7 @@ use alloc::vec::Vec;
 use punctual_model::{Duration, Instant, Reservation};
 
 use self::busy::{IN_VAIN, Known};
+use super::served::Server;
 use super::{Entry, Executed, System};
 use crate::load::TaskLoad;
 use crate::verdict::Refusal;
@@ -98,6 +102,12 @@ enum Counted<Id> {
     },
     /// A reservation of the kernel.
     Reservation(Reservation),
+    /// A deferrable server.
+    Server {
+        id: Id,
+        cpu: u16,
+        reservation: Reservation,
+    },
     /// A channel, sending or receiving.
     Channel(Executed),
     /// The difference between what an entry is counted for and what it has, after it had more.
@@ -195,7 +205,7 @@ impl<Id: Copy + Ord> System<Id> {
                 && match &leaving.what {
                     Counted::Tasks { cpu: other, .. } => *other == usize::from(cpu),
                     Counted::Excess { id } => self.is_executor_on(*id, cpu.into()),
-                    Counted::Reservation(_) | Counted::Channel(_) => false,
+                    Counted::Reservation(_) | Counted::Server { .. } | Counted::Channel(_) => false,
                 }
         };
         let over: Vec<bool> = self.leaving.iter().map(is_over).collect();
@@ -214,7 +224,7 @@ impl<Id: Copy + Ord> System<Id> {
             let of_channel = match &leaving.what {
                 Counted::Channel(_) => true,
                 Counted::Excess { id } => self.entries.get(id).is_some_and(Entry::is_sending),
-                Counted::Tasks { .. } | Counted::Reservation(_) => false,
+                Counted::Tasks { .. } | Counted::Reservation(_) | Counted::Server { .. } => false,
             };
             if of_channel && leaving.sender_idle.is_none() && leaving.at <= at {
                 leaving.sender_idle = Some(at);
@@ -246,7 +256,9 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns the bandwidth of reservations that have left and still count, in parts per million.
     pub(super) fn leaving_ppm(&self) -> u64 {
         let ppm = |leaving: &Leaving<Id>| match &leaving.what {
-            Counted::Reservation(reservation) => reservation.utilisation_ppm(),
+            Counted::Reservation(reservation) | Counted::Server { reservation, .. } => {
+                reservation.utilisation_ppm()
+            }
             Counted::Tasks { .. } | Counted::Channel(_) | Counted::Excess { .. } => 0,
         };
         self.leaving.iter().map(ppm).sum()
@@ -263,6 +275,10 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Deadline { counted, .. } => {
                 self.put_back_of_the_kernel(*counted);
                 Counted::Reservation(*counted)
+            }
+            &Executed::Server { cpu, reservation } => {
+                self.serve_again(Server::new(id, cpu, reservation, Some(number)));
+                Counted::Server { id, cpu, reservation }
             }
             channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
                 self.carry_again(channel);
@@ -330,6 +346,9 @@ impl<Id: Copy + Ord> System<Id> {
                 self.cpus[cpu].remove_leaving(id, &tasks, leaving.number);
             }
             Counted::Reservation(reservation) => self.unreserve_above(reservation),
+            Counted::Server { id, cpu, reservation } => {
+                self.serve_no_longer(Server::new(id, cpu, reservation, Some(leaving.number)));
+            }
             Counted::Channel(channel) => self.carry_no_longer(&channel),
             Counted::Excess { id } => {
                 let Some(mut entry) = self.take_out_as_counted(id) else { return };

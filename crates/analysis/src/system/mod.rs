@@ -20,10 +20,12 @@
 //! 3. `timetable`: there is a table for each command ([`crate::supply::together`]). While it is
 //!    followed, there is a new table for each joining or changed reservation, and a handover to it
 //!    that takes nothing from the others ([`crate::supply::followed`]).
-//! 4. `response-time`: on each CPU the tasks of every executor are in time beneath all of the
+//! 4. `server`: each deferrable server gets its budget in each of its periods, beneath the kernel's
+//!    reservations and the servers of shorter periods ([`crate::supply::deferrable`]).
+//! 5. `response-time`: on each CPU the tasks of every executor are in time beneath all of the
 //!    kernel's reservations on the host, because the kernel may run those on any CPU, and beneath
-//!    the slots of the CPU's timetable ([`crate::incremental`]).
-//! 5. `processor` and `channel-delay`: beneath a new reservation the threads of the channels stay
+//!    the slots of the CPU's timetable or its servers ([`crate::incremental`]).
+//! 6. `processor` and `channel-delay`: beneath a new reservation the threads of the channels stay
 //!    within the reservation that is set aside for them, and every channel is in time.
 //!
 //! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs
@@ -57,6 +59,7 @@ mod leaving;
 mod partition;
 mod place;
 mod request;
+mod served;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -80,6 +83,7 @@ use self::leaving::Leaving;
 pub(crate) use self::partition::{Fit, How, Spread};
 use self::place::late;
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
+use self::served::Server;
 use crate::load::CpuLoad;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
@@ -132,6 +136,8 @@ pub struct System<Id> {
     tables: Tables<Id>,
     /// The followed timetables, by the kernel's number of their CPU.
     followed: BTreeMap<u16, Followed<Id>>,
+    /// The deferrable servers, by CPU and from the highest level to the lowest.
+    servers: Vec<Server<Id>>,
     /// What counts and is no more, in the order in which it left.
     leaving: Vec<Leaving<Id>>,
     /// How much has left so far.
@@ -168,6 +174,7 @@ impl<Id: Copy + Ord> System<Id> {
             of_the_kernel: OfTheKernel::default(),
             tables: Tables::new(rules(&host)),
             followed: BTreeMap::new(),
+            servers: Vec::new(),
             leaving: Vec::new(),
             last_leaving: 0,
             now: Instant::ZERO,
@@ -298,6 +305,9 @@ impl<Id: Copy + Ord> System<Id> {
             Request::Command { reservation, backend: Some(Backend::Kernel), .. } => {
                 self.refuse_both_back_ends(true)?;
                 self.reserve(reservation, reservation, true, steps)?
+            }
+            Request::Command { reservation, enforcement, backend: Some(Backend::Server), cpu } => {
+                self.serve(id, reservation, enforcement, cpu, steps)?
             }
             Request::Command { reservation, enforcement, cpu, .. } => {
                 let before = self.hold(id, reservation, enforcement, cpu, steps)?;

@@ -72,9 +72,9 @@ impl Request<'_> {
         match self {
             Self::Executor(tasks) => tasks.iter().map(Task::utilisation_ppm).sum(),
             Self::Deadline(reservation)
-            | Self::Command { reservation, backend: Some(Backend::Kernel), .. } => {
-                reservation.utilisation_ppm()
-            }
+            | Self::Command {
+                reservation, backend: Some(Backend::Kernel | Backend::Server), ..
+            } => reservation.utilisation_ppm(),
             Self::Share(ppm) => *ppm,
             Self::Command { .. }
             | Self::Joining(_)
@@ -97,6 +97,11 @@ pub enum BackEnd {
     Deadline,
     /// The timetable of this CPU, by the kernel's number.
     Timetable {
+        /// From 0 to the host's `cpus − 1`.
+        cpu: u16,
+    },
+    /// A deferrable server on this CPU, by the kernel's number.
+    Server {
         /// From 0 to the host's `cpus − 1`.
         cpu: u16,
     },

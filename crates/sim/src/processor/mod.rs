@@ -8,17 +8,19 @@
 //! | [`Servers`] | inside one of several reservations, or below all of them |
 //! | [`Stolen`] | as another of these, except for what a hypervisor takes |
 //! | [`Tabled`] | as another of these, in the slots of one owner of a timetable or between all slots |
+//! | [`Served`] | as another of these, while no holder of a deferrable server uses its budget |
 //! | [`Received`] | as another of these, while a thread has no message to receive |
 //! | [`crate::tasks::Below`] | as another of these, while other tasks have no job |
 //! | [`Taken`] | except in given stretches |
 //!
 //! A stretch without the processor is no event of a job: the job sees its processor stand still.
 //! Nothing starts or resumes in it, and a quantum continues after it. If the processor is away
-//! because of [`Tabled`] or [`crate::tasks::Below`], the job gives way and resumes, and is charged
+//! because of [`Tabled`], [`Served`] or [`crate::tasks::Below`], the job gives way and resumes, and is charged
 //! a switch for that.
 
 mod periods;
 mod received;
+mod served;
 mod servers;
 mod tabled;
 mod taken;
@@ -27,6 +29,7 @@ use punctual_model::Instant;
 
 pub use periods::{Periods, Place};
 pub use received::{Incoming, Received, Taking};
+pub use served::Served;
 pub use servers::{Demand, ServerError, Servers};
 pub use tabled::{Part, Tabled};
 pub use taken::{Stolen, Taken, Theft};

@@ -144,12 +144,20 @@ impl<Id: Copy + Ord> System<Id> {
         let on_cpu = |cpu| Resource::Cpu { cpu, pending: 0 };
         let beneath = |reservation: &Reservation, of: &mut dyn FnMut(Resource, u64) -> Busy| {
             let all = (0..self.cpus.len()).map(on_cpu).chain([Resource::Sender]);
-            let least = reservation.period().as_nanos();
+            let servers = self.servers.iter().map(|one| one.period());
+            let least = servers.fold(reservation.period().as_nanos(), u64::max);
             all.map(|resource| of(resource, 0)).try_fold(least, |most, one| Ok(most.max(one?)))
         };
         match &leaving.what {
             Counted::Tasks { cpu, .. } => of(on_cpu(*cpu), 0),
             Counted::Reservation(reservation) => beneath(reservation, of),
+            Counted::Server { cpu, .. } => {
+                let least = self.longest_period_of_servers(*cpu);
+                match self.position_of(*cpu) {
+                    Some(cpu) => Ok(least.max(of(on_cpu(cpu), 0)?)),
+                    None => Ok(least),
+                }
+            }
             Counted::Channel(_) => self.busy_with_channels(leaving, of),
             Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
                 Some(Executed::Executor { cpu, .. }) => of(on_cpu(*cpu), 0),

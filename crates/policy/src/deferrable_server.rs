@@ -1,0 +1,185 @@
+//! Decides when the holders of a deferrable server may run at its level.
+//!
+//! A server has a budget of X. Its holders use it whenever they wake, it is full again at the start
+//! of each period Y, and what is left at the end of a period is lost (Strosnider, Lehoczky & Sha,
+//! IEEE Transactions on Computers 44, 1995). Holders that have used it go on as ordinary threads
+//! until the next period. The paper's server stops exactly; a driver is told of the end of a budget
+//! a little late, so what was used beyond it is taken from the next budgets.
+//!
+//! `docs/reservations.md` has what it guarantees (Theorem 7) and what it takes from everything below
+//! it (Theorem 6).
+
+use punctual_model::{Duration, Instant, Reservation, Service};
+
+/// The state of a server, and the next time at which its driver must look.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The rest of the budget. Its holders run at the server's level if it is not zero, and
+    /// otherwise below every server.
+    pub left: Service,
+    /// The start of the next period, with a full budget.
+    pub until: Instant,
+    /// A period has ended in which nothing was used: the budget is full, and the driver need not
+    /// look again before some is used.
+    pub idle: bool,
+}
+
+/// A deferrable server, as its driver sees it.
+///
+/// Call order: [`at`](Self::at) at each `until`, and whenever the budget is used up; after an `idle`
+/// decision only once some is used. `used` is always the processor time that the holders have used
+/// in all, at whichever level. Nothing is allocated, and every call is O(1).
+///
+/// What was used since the last call counts in the period of that call: a driver that looks late,
+/// or notices late that budget is used again, gives that much more, which Theorem 6 counts.
+#[derive(Clone, Debug)]
+pub struct DeferrableServer {
+    reservation: Reservation,
+    period_end: Instant,
+    /// The value of `used` at the first call of this period.
+    at_start: Service,
+    /// The value of `used` at which the budget of this period ends.
+    limit: Service,
+    /// The budget is used up.
+    exhausted: bool,
+    /// What was used beyond earlier budgets and has not been taken from later ones.
+    owed: Service,
+}
+
+impl DeferrableServer {
+    /// Starts a server with a full budget at `now`.
+    pub fn new(reservation: Reservation, now: Instant, used: Service) -> Self {
+        Self {
+            reservation,
+            period_end: now.saturating_add(reservation.period()),
+            at_start: used,
+            limit: used + reservation.budget(),
+            exhausted: false,
+            owed: Service::ZERO,
+        }
+    }
+
+    /// Returns the budget and the period.
+    pub fn reservation(&self) -> Reservation {
+        self.reservation
+    }
+
+    /// Returns the state at `now`, which is not before the last call.
+    pub fn at(&mut self, now: Instant, used: Service) -> Decision {
+        let mut idle = false;
+        if now >= self.period_end {
+            self.use_up(used);
+            let (budget, period) = (self.reservation.budget(), self.reservation.period());
+            let missed = (now - self.period_end).as_nanos() / period.as_nanos();
+            let times = |of: u64, count: u64| of.saturating_mul(count);
+            let passed = Duration::from_nanos(times(period.as_nanos(), missed.saturating_add(1)));
+            self.period_end = self.period_end.saturating_add(passed);
+            // The budgets of the periods in between pay first.
+            let paid = Service::from_nanos(times(budget.as_nanos(), missed));
+            self.owed = self.owed.saturating_sub(paid);
+            let full = budget.saturating_sub(self.owed);
+            self.owed = self.owed.saturating_sub(budget);
+            self.limit = used + full;
+            self.exhausted = full.is_zero();
+            idle = used == self.at_start && full == budget;
+            self.at_start = used;
+        }
+        self.use_up(used);
+        let left = if self.exhausted { Service::ZERO } else { self.limit - used };
+        Decision { left, until: self.period_end, idle }
+    }
+
+    /// Notes that the budget is used up, if it is.
+    fn use_up(&mut self, used: Service) {
+        if !self.exhausted && used >= self.limit {
+            self.exhausted = true;
+            self.owed += used - self.limit;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_nanos(ns)
+    }
+
+    fn ns(n: u64) -> Service {
+        Service::from_nanos(n)
+    }
+
+    fn server(text: &str) -> DeferrableServer {
+        DeferrableServer::new(text.parse().expect("valid"), at(0), ns(0))
+    }
+
+    fn decision(left: u64, until: u64) -> Decision {
+        Decision { left: ns(left), until: at(until), idle: false }
+    }
+
+    #[test]
+    fn a_budget_is_kept_until_it_is_used_and_is_full_again_in_each_period() {
+        let mut server = server("3ns/10ns");
+        assert_eq!(server.at(at(9), ns(1)), decision(2, 10));
+        // The rest is lost, and the new budget follows the old one back to back.
+        assert_eq!(server.at(at(10), ns(2)), decision(3, 20));
+        assert_eq!(server.at(at(13), ns(5)), decision(0, 20));
+        // Ordinary use counts against no budget.
+        assert_eq!(server.at(at(20), ns(9)), decision(3, 30));
+    }
+
+    #[test]
+    fn what_was_used_beyond_a_budget_is_taken_from_the_next_ones() {
+        let mut server = server("3ns/10ns");
+        assert_eq!(server.at(at(5), ns(5)), decision(0, 10));
+        assert_eq!(server.at(at(10), ns(5)), decision(1, 20));
+        assert_eq!(server.at(at(18), ns(13)), decision(0, 20));
+        // Seven too much: two budgets are gone, and one of the third.
+        assert_eq!(server.at(at(20), ns(13)), decision(0, 30));
+        assert_eq!(server.at(at(30), ns(20)), decision(0, 40));
+        assert_eq!(server.at(at(40), ns(20)), decision(2, 50));
+    }
+
+    #[test]
+    fn after_a_period_without_use_the_driver_need_not_look() {
+        let mut asleep = server("3ns/10ns");
+        assert_eq!(asleep.at(at(10), ns(0)), Decision { idle: true, ..decision(3, 20) });
+        // What it took to notice is not counted.
+        assert_eq!(asleep.at(at(57), ns(1)), decision(3, 60));
+        assert_eq!(asleep.at(at(60), ns(2)), decision(3, 70));
+        assert_eq!(asleep.at(at(70), ns(2)), Decision { idle: true, ..decision(3, 80) });
+        assert_eq!(asleep.at(at(79), ns(3)), decision(2, 80));
+    }
+
+    /// Compares a driver that looks at every instant with the definition.
+    #[test]
+    fn no_window_has_more_than_a_budget_for_each_period_that_it_meets() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for _ in 0..300 {
+            let period = rng.random_range(2..12);
+            let budget = rng.random_range(1..=period);
+            let mut server = server(&format!("{budget}ns/{period}ns"));
+            let (mut used, mut served) = (0, Vec::new());
+            let mut wants = false;
+            for now in 0..10 * period {
+                let left = server.at(at(now), ns(used)).left;
+                if rng.random_bool(0.3) {
+                    wants = !wants;
+                }
+                served.push(u64::from(wants && !left.is_zero()));
+                used += u64::from(wants);
+            }
+            for (k, window) in served.chunks(period as usize).enumerate() {
+                let sum: u64 = window.iter().sum();
+                assert!(sum <= budget, "{sum} of {budget} in period {k}");
+            }
+        }
+    }
+}
