@@ -14,7 +14,7 @@ use crate::offer::Offers;
 use crate::policies;
 use crate::steps::Steps;
 use crate::supply::timetable::Table;
-use crate::system::{Slots, System};
+use crate::system::System;
 use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal};
 
 /// Admits `contract` on `host` with a proven bound for every task and channel, or refuses it with
@@ -61,10 +61,12 @@ impl Examination {
         let entered = self.entered.as_ref();
         let task_cpus = entered.map_or(&[][..], |(_, placed)| &placed.cpus);
         let reservations = entered.map_or_else(Vec::new, |(system, _)| {
-            let host_cpu =
-                |at| system.slots_of(Entry::Reservation(at)).map(|slots: Slots| slots.cpu);
+            let of_entry = |at| {
+                let entry = Entry::Reservation(at);
+                (system.command_cpu(entry), system.job_within(entry))
+            };
             let cpus = cpus_of_reservations(contract, host, system).into_iter();
-            cpus.enumerate().map(|(at, cpu)| (cpu, host_cpu(at))).collect()
+            cpus.enumerate().map(|(at, cpu)| (cpu, of_entry(at))).collect()
         });
         let tables = entered.map_or_else(Vec::new, |(system, _)| tables_of(system, host));
         let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds).zip(virtual_deadlines);
@@ -90,9 +92,9 @@ impl Examination {
                 .reservations
                 .iter()
                 .zip(reservations)
-                .map(|(named, (cpu, host_cpu))| {
+                .map(|(named, (cpu, (host_cpu, job_within)))| {
                     let (name, reservation) = (named.name.clone(), named.reservation);
-                    GrantedReservation { name, cpu, host_cpu, reservation }
+                    GrantedReservation { name, cpu, host_cpu, job_within, reservation }
                 })
                 .collect(),
             channels: channels

@@ -59,9 +59,12 @@ pub struct GrantedReservation {
     /// The CPU, from 0 to the contract's `cpus − 1`; beyond for a command that is bound to another
     /// CPU of the host.
     pub cpu: u16,
-    /// The CPU of the host whose timetable holds it, by the kernel's number; `None` if it is not a
-    /// command's, or the kernel serves it.
+    /// The CPU of the host whose timetable or server holds it, by the kernel's number; `None` if it
+    /// is not a command's, or the kernel serves it.
     pub host_cpu: Option<u16>,
+    /// The time within which each job of a command in a server is done, if it needs at most the
+    /// budget and jobs are at least a period apart; `None` without a server.
+    pub job_within: Option<Duration>,
     /// X every Y.
     pub reservation: Reservation,
 }

@@ -7,7 +7,7 @@
 //! restore on drop, and probes work on scratch threads of their own.
 //!
 //! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`],
-//! [`measure`], [`net`]) or share memory ([`mapping`], [`shm`], [`memfd`]). Where `rustix` has the call,
+//! [`measure`], [`net`], [`perf`]) or share memory ([`mapping`], [`shm`], [`memfd`]). Where `rustix` has the call,
 //! `rustix` makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
@@ -27,6 +27,7 @@ pub mod memory;
 pub mod net;
 pub mod park;
 pub mod pass;
+pub mod perf;
 pub mod process;
 pub mod procfs;
 pub mod sched;

@@ -183,7 +183,9 @@ fn in_a_timetable(grant: &Grant, host: &HostProfile) -> Sheet {
     cpus.sort_unstable();
     cpus.dedup();
     for cpu in cpus {
-        let here: Vec<_> = grant.reservations.iter().filter(|granted| granted.cpu == cpu).collect();
+        // A server needs no slots.
+        let is_slotted = |one: &&GrantedReservation| one.cpu == cpu && one.job_within.is_none();
+        let here: Vec<_> = grant.reservations.iter().filter(is_slotted).collect();
         let asked: Vec<Reservation> = here.iter().map(|granted| granted.reservation).collect();
         let built = build(&asked, limits, &mut Steps::default());
         for (at, granted) in here.into_iter().enumerate() {

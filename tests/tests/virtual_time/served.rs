@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 
-use punctual_analysis::supply::ServedWithin;
 use punctual_analysis::{BackEnd, Request, Steps, System, UpcallOrder};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
@@ -23,7 +22,8 @@ use crate::late::Late;
 
 /// A host with drawn servers and tasks, all of them admitted.
 struct Host {
-    servers: Vec<(Reservation, ServedWithin)>,
+    /// Each with the time within which its jobs are done.
+    servers: Vec<(Reservation, Duration)>,
     /// The holders of the servers as tasks: a budget's work at most every period.
     holders: Vec<Task>,
     kernel: Vec<Reservation>,
@@ -80,9 +80,9 @@ fn draw(rng: &mut ChaCha8Rng) -> Host {
     }
     let servers: Vec<_> = system
         .served_on(0)
-        .map(|(id, one)| (one, system.served_within(id).expect("served")))
+        .map(|(id, one)| (one, system.job_within(id).expect("served")))
         .collect();
-    let holder = |(one, _): &(Reservation, ServedWithin)| {
+    let holder = |(one, _): &(Reservation, Duration)| {
         Task::new(TaskSpec::periodic("holder", one.period(), one.budget())).expect("valid")
     };
     let holders = servers.iter().map(holder).collect();
@@ -161,9 +161,8 @@ fn jobs_in_servers_and_tasks_beneath_them_are_in_time() {
         for _ in 0..3 {
             let (late, longest) = run(&host, &mut rng);
             assert_eq!(late, 0, "host {number}: a task was late");
-            for ((one, within), longest) in host.servers.iter().zip(longest) {
-                let Some(bound) = within.job else { continue };
-                assert!(longest <= bound, "host {number}: {one} took {longest}, not {bound}");
+            for ((one, bound), longest) in host.servers.iter().zip(longest) {
+                assert!(longest <= *bound, "host {number}: {one} took {longest}, not {bound}");
                 with_bound += 1;
                 near += usize::from(longest.as_nanos() * 10 >= bound.as_nanos() * 9);
             }
@@ -182,7 +181,7 @@ fn a_holder_that_always_wants_more_has_its_budget_in_each_period() {
     let mut checked = 0;
     for number in 0..3_000 {
         let host = draw(&mut rng);
-        let Some(((own, within), higher)) = host.servers.split_last() else { continue };
+        let Some(((own, bound), higher)) = host.servers.split_last() else { continue };
         let above: Vec<_> = host.kernel.iter().map(|one| (*one, Demand::Drawn)).collect();
         let kernel = Servers::new(&above, None, ChaCha8Rng::seed_from_u64(rng.random()));
         let kernel = kernel.expect("admitted");
@@ -217,7 +216,7 @@ fn a_holder_that_always_wants_more_has_its_budget_in_each_period() {
         // taken from the next period.
         let mut start = Instant::ZERO;
         while start + period + late < until {
-            let two = got(Instant::ZERO, start + within.supply);
+            let two = got(Instant::ZERO, start + *bound);
             let periods = (start - Instant::ZERO).as_nanos() / period.as_nanos() + 1;
             let least = periods * own.budget().as_nanos();
             assert!(two >= least, "host {number}: {own} got {two} of {least} by {start}");

@@ -15,11 +15,12 @@ use crate::sched_deadline::{self, LEAST_RUNTIME};
 use crate::steps::Steps;
 use crate::supply::followed;
 use crate::supply::together::bound_first;
-use crate::system::{BANDWIDTH, Request, SCHED_DEADLINE, System};
+use crate::system::{BANDWIDTH, Request, SCHED_DEADLINE, SERVER, System};
 use crate::verdict::{Refusal, Shortfall};
 
 /// Enters the reservations of `contract` that are present: first those of commands in timetables, then
-/// those of the kernel's commands, then all others. Continues after a refused one.
+/// those in servers, then those of the kernel's commands, then all others. Continues after a refused
+/// one.
 pub(super) fn enter<'a>(
     contract: &'a Contract,
     system: &'a mut System<Entry>,
@@ -28,10 +29,16 @@ pub(super) fn enter<'a>(
 ) -> impl Iterator<Item = Failure> {
     let commands: Vec<(&str, Holding)> =
         contract.commands.iter().filter_map(|of| Some((of.name(), of.held()?))).collect();
-    let by_kernel = |(_, holding): &&(&str, Holding)| holding.backend == Some(Backend::Kernel);
-    let held: Vec<_> = commands.iter().filter(|one| !by_kernel(one)).collect();
-    let held = bound_first(held.iter().map(|(_, holding)| holding.cpu)).map(|at| held[at]);
-    let commands: Vec<_> = held.chain(commands.iter().filter(by_kernel)).copied().collect();
+    let of_backend = |is: fn(Option<Backend>) -> bool| {
+        let here: Vec<_> = commands.iter().filter(|(_, held)| is(held.backend)).copied().collect();
+        bound_first(here.iter().map(|(_, held)| held.cpu)).map(|at| here[at]).collect::<Vec<_>>()
+    };
+    let kinds: [fn(Option<Backend>) -> bool; 3] = [
+        in_timetable,
+        |backend| backend == Some(Backend::Server),
+        |backend| backend == Some(Backend::Kernel),
+    ];
+    let commands: Vec<_> = kinds.into_iter().flat_map(of_backend).collect();
     let is_bare = |at: &usize| commands.iter().all(|(_, holding)| holding.reservation != *at);
     let bare = (0..contract.reservations.len()).filter(is_bare);
     let bare: Vec<usize> = bare.filter(|at| is_there(*at)).collect();
@@ -87,8 +94,17 @@ pub(super) fn report(
         let why = format!("{held} {noun} a place in a timetable, slots' costs included");
         findings.add(followed::TEST, why, no_table);
     }
+    let served = (0..contract.reservations.len())
+        .filter(|&at| system.job_within(Entry::Reservation(at)).is_some())
+        .count();
+    let not_served = first_of(SERVER);
+    if served > 0 || not_served.is_some() {
+        let noun = if served == 1 { "command has" } else { "commands have" };
+        let why = format!("{served} {noun} a server, in which each job is done within its period");
+        findings.add(SERVER, why, not_served);
+    }
     let by_timetable = contract.commands.iter().filter_map(punctual_model::Command::held);
-    let by_timetable = by_timetable.filter(|held| held.backend != Some(Backend::Kernel)).count();
+    let by_timetable = by_timetable.filter(|held| in_timetable(held.backend)).count();
     if by_timetable == contract.reservations.len() {
         return;
     }
@@ -118,8 +134,13 @@ pub(super) fn report(
     }
 }
 
-/// Returns the CPU of each reservation, by position. A reservation with slots has the CPU of its
-/// timetable. A kernel reservation may run on any CPU; it gets one with room for it beside the
+/// Returns whether a command of this back end has its place in a timetable.
+fn in_timetable(backend: Option<Backend>) -> bool {
+    !matches!(backend, Some(Backend::Kernel | Backend::Server))
+}
+
+/// Returns the CPU of each reservation, by position. A command in a timetable or a server has the CPU
+/// of that. A kernel reservation may run on any CPU; it gets one with room for it beside the
 /// others, the largest first.
 pub(crate) fn cpus(contract: &Contract, host: &HostProfile, system: &System<Entry>) -> Vec<u16> {
     let ppm = |at: usize| contract.reservations[at].reservation.utilisation_ppm();
@@ -128,8 +149,8 @@ pub(crate) fn cpus(contract: &Contract, host: &HostProfile, system: &System<Entr
     let mut largest_first: Vec<usize> = (0..cpus.len()).collect();
     largest_first.sort_by_key(|&at| Reverse(ppm(at)));
     for at in largest_first {
-        if let Some(slots) = system.slots_of(Entry::Reservation(at)) {
-            cpus[at] = host.cpus - 1 - slots.cpu;
+        if let Some(cpu) = system.command_cpu(Entry::Reservation(at)) {
+            cpus[at] = host.cpus - 1 - cpu;
         } else if let Some(cpu) = left.iter().position(|&left| ppm(at) <= left) {
             // A reservation that is served in time on any CPU finds one: see
             // `sched_deadline::Shares`.

@@ -2,7 +2,7 @@
 //!
 //! A server has X in each period of length Y and keeps it until it is used
 //! (`policy::deferrable_server` decides when). The servers of a CPU have levels of their
-//! own, the shorter period first. Theorems 6, 7 and 8 of docs/reservations.md prove the three
+//! own, the shorter period first. Theorems 6 and 7 of docs/reservations.md prove the two
 //! functions here.
 //!
 //! # Assumptions
@@ -21,20 +21,10 @@ use crate::switching::with_two_switches;
 /// The most servers of one CPU: each has a level of its own.
 pub const MOST_SERVERS: usize = 7;
 
-/// The times within which a holder gets its budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServedWithin {
-    /// A holder that wants it all from the start of a period has X by then.
-    pub supply: Duration,
-    /// A job of at most X is done by then, if jobs are at least Y apart and each is done before the
-    /// next: whenever they come. `None` if that is not within Y.
-    pub job: Option<Duration>,
-}
-
 /// The reason why a server does not get its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotServed {
-    /// The time within which it is surely supplied is longer than its period by so much, at least.
+    /// The time within which a job is surely done is longer than the period by so much, at least.
     Late(Duration),
     /// The question was not decided within the steps, or within 64 bits.
     Undecided,
@@ -63,25 +53,24 @@ fn charged(reservation: Reservation, host: &HostProfile) -> u64 {
     work.min(reservation.period().as_nanos())
 }
 
-/// Returns the times within which the holder of a server beneath the loads `above` gets its budget
-/// (Theorems 7 and 8).
-pub(crate) fn served_within(
+/// Returns the time within which every job of a server's holder is done, whenever it comes, if each
+/// needs at most the budget and they are at least a period apart: at most a period. The loads
+/// `above` are all above it on its CPU (Theorem 7).
+pub(crate) fn job_within(
     reservation: Reservation,
     above: &[ReservedLoad],
     host: &HostProfile,
     steps: &mut Steps,
-) -> Result<ServedWithin, NotServed> {
-    let (work, period) = (charged(reservation, host), reservation.period().as_nanos());
+) -> Result<Duration, NotServed> {
     let late = host.slot_allowance.as_nanos();
-    // A job that meets the end of a period has two windows of interference, one on either side.
-    let twice = above.iter().try_fold(0_u64, |sum, one| {
+    // A job that meets the start of a period has two windows of interference, one on either side.
+    let again = above.iter().try_fold(0_u64, |sum, one| {
         sum.checked_add(one.interference_in(1)?)?.checked_add(one.work)
     });
-    let own = work.checked_add(late).ok_or(NotServed::Undecided)?;
-    let supply = completion(own, above, period, steps)?;
-    let own = twice.and_then(|twice| own.checked_add(twice));
-    let job = own.and_then(|own| completion(own, above, period, steps).ok());
-    Ok(ServedWithin { supply: Duration::from_nanos(supply), job: job.map(Duration::from_nanos) })
+    let own =
+        again.and_then(|again| again.checked_add(charged(reservation, host))?.checked_add(late));
+    completion(own.ok_or(NotServed::Undecided)?, above, reservation.period().as_nanos(), steps)
+        .map(Duration::from_nanos)
 }
 
 /// Returns the least t with `own` and the interference of t in t, if that is at most `most`.
@@ -112,11 +101,11 @@ mod tests {
         text.parse().expect("valid")
     }
 
-    fn within(all: &[&str], host: &HostProfile) -> Result<ServedWithin, NotServed> {
+    fn within(all: &[&str], host: &HostProfile) -> Result<Duration, NotServed> {
         let (own, above) = all.split_last().expect("one");
         let above: Vec<ReservedLoad> =
             above.iter().flat_map(|one| loads(reservation(one), host)).collect();
-        served_within(reservation(own), &above, host, &mut Steps::default())
+        job_within(reservation(own), &above, host, &mut Steps::default())
     }
 
     fn ms(n: u64) -> Duration {
@@ -137,27 +126,21 @@ mod tests {
     #[test]
     fn alone_a_server_serves_each_job_at_once() {
         let ideal = HostProfile::ideal(1);
-        let alone = within(&["2ms/10ms"], &ideal);
-        assert_eq!(alone, Ok(ServedWithin { supply: ms(2), job: Some(ms(2)) }));
+        assert_eq!(within(&["2ms/10ms"], &ideal), Ok(ms(2)));
         let host = HostProfile {
             context_switch: Service::from_millis(1),
             slot_allowance: Service::from_millis(3),
             ..ideal
         };
-        let (supply, job) = (ms(7), Some(ms(7)));
-        assert_eq!(within(&["2ms/10ms"], &host), Ok(ServedWithin { supply, job }));
+        assert_eq!(within(&["2ms/10ms"], &host), Ok(ms(7)));
     }
 
     #[test]
-    fn beneath_another_it_waits_for_two_budgets() {
+    fn beneath_another_it_waits_for_its_budgets_on_both_sides_of_a_period() {
         let ideal = HostProfile::ideal(1);
-        // 5 + 2 + 2, with a third one from 12 ms on.
-        let beneath = within(&["2ms/10ms", "5ms/30ms"], &ideal).expect("9 ms");
-        assert_eq!(beneath.supply, ms(9));
-        // Twice that interference in 5 + 3·2 + 2·2.
-        assert_eq!(beneath.job, Some(ms(15)));
-        let late = within(&["4ms/10ms", "5ms/12ms"], &ideal);
-        assert_eq!(late, Err(NotServed::Late(ms(1))));
+        // Three budgets of 2 ms in 15, and two more because of the cut.
+        assert_eq!(within(&["2ms/10ms", "5ms/30ms"], &ideal), Ok(ms(15)));
+        assert_eq!(within(&["4ms/10ms", "5ms/20ms"], &ideal), Err(NotServed::Late(ms(1))));
     }
 
     #[test]
@@ -167,7 +150,7 @@ mod tests {
         let most = Reservation::new(Service::from_nanos(1 << 62), Duration::from_nanos(1 << 62));
         let loads = loads(most.expect("valid"), &ideal);
         assert!(
-            served_within(reservation("1ms/10ms"), &loads, &ideal, &mut Steps::default()).is_err()
+            job_within(reservation("1ms/10ms"), &loads, &ideal, &mut Steps::default()).is_err()
         );
     }
 }

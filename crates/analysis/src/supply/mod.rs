@@ -32,7 +32,7 @@ pub mod together;
 
 pub use bound::{Guarantee, Inside, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
-pub use deferrable::{MOST_SERVERS, ServedWithin};
+pub use deferrable::MOST_SERVERS;
 pub use followed::{Failed, Handover, MOST_OWNERS, Rules};
 pub use inside::{LeastBudget, fits_inside, least_budget};
 pub use mode_change::{Anchored, Continuing};

@@ -65,11 +65,6 @@ impl<Id: Copy + Ord> System<Id> {
         self.tables.all()
     }
 
-    /// Returns the load of a command's slots, or `None` if it has no timetable.
-    pub(crate) fn slots_of(&self, id: Id) -> Option<Slots> {
-        self.slots().find(|(other, _)| *other == id).map(|(_, slots)| slots)
-    }
-
     /// Returns the load of each command's slots.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Id, Slots)> + '_ {
         self.slots_of_those(|_| true)

@@ -98,6 +98,14 @@ impl<Id: Copy + Ord> System<Id> {
         self.entries.get(&id).map(Entry::back_end)
     }
 
+    /// Returns the CPU whose timetable or server holds an entry, by the kernel's number.
+    pub(crate) fn command_cpu(&self, id: Id) -> Option<u16> {
+        match self.back_end(id)? {
+            BackEnd::Timetable { cpu } | BackEnd::Server { cpu } => Some(cpu),
+            _ => None,
+        }
+    }
+
     /// Returns the kernel reservation of an entry, if it is one.
     pub fn reservation(&self, id: Id) -> Option<Reservation> {
         self.entries.get(&id)?.reservation()

@@ -20,8 +20,8 @@
 //! 3. `timetable`: there is a table for each command ([`crate::supply::together`]). While it is
 //!    followed, there is a new table for each joining or changed reservation, and a handover to it
 //!    that takes nothing from the others ([`crate::supply::followed`]).
-//! 4. `server`: each deferrable server gets its budget in each of its periods, beneath the kernel's
-//!    reservations and the servers of shorter periods ([`crate::supply::deferrable`]).
+//! 4. `server`: the jobs of each deferrable server are in time, beneath the kernel's reservations and
+//!    the servers of shorter periods ([`crate::supply::deferrable`]).
 //! 5. `response-time`: on each CPU the tasks of every executor are in time beneath all of the
 //!    kernel's reservations on the host, because the kernel may run those on any CPU, and beneath
 //!    the slots of the CPU's timetable or its servers ([`crate::incremental`]).
@@ -83,6 +83,7 @@ use self::leaving::Leaving;
 pub(crate) use self::partition::{Fit, How, Spread};
 use self::place::late;
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
+pub(crate) use self::served::SERVER;
 use self::served::Server;
 use crate::load::CpuLoad;
 use crate::reservation::ReservedLoad;

@@ -12,16 +12,16 @@ use alloc::vec::Vec;
 
 use punctual_model::reservation::Enforcement;
 use punctual_model::units::percent;
-use punctual_model::{Reservation, Service};
+use punctual_model::{Duration, Reservation, Service};
 
 use super::{Entry, Executed, System, late};
 use crate::reservation::{ReservedLoad, settle};
 use crate::steps::Steps;
-use crate::supply::deferrable::{self, MOST_SERVERS, NotServed, ServedWithin};
+use crate::supply::deferrable::{self, MOST_SERVERS, NotServed};
 use crate::supply::followed::{largest, offers};
 use crate::verdict::{Refusal, Resource, Shortfall};
 
-const TEST: &str = "server";
+pub(crate) const SERVER: &str = "server";
 
 /// A server in force, or one that has left and still counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ impl<Id> Server<Id> {
     }
 
     fn reservation(&self) -> Reservation {
-        let period = punctual_model::Duration::from_nanos(self.period);
+        let period = Duration::from_nanos(self.period);
         Reservation::new(Service::from_nanos(self.budget), period).expect("it was one")
     }
 }
@@ -61,16 +61,17 @@ impl<Id: Copy + Ord> System<Id> {
         here.map(|one| (one.id, one.reservation()))
     }
 
-    /// Returns the times within which the holder of a server gets its budget, as long as nothing
-    /// changes above it; `None` if `id` has none.
-    pub fn served_within(&self, id: Id) -> Option<ServedWithin> {
+    /// Returns the time within which each job of the holder of a server is done, as long as nothing
+    /// more comes above it; `None` if `id` has no server. Jobs need at most the budget, and are at
+    /// least a period apart.
+    pub fn job_within(&self, id: Id) -> Option<Duration> {
         let at = self.servers.iter().position(|one| one.id == id && one.left.is_none())?;
-        let cpu = self.servers[at].cpu;
-        let above = self.servers[..at].iter().filter(|one| one.cpu == cpu);
-        let mut loads = self.above_servers();
-        loads.extend(above.flat_map(|one| deferrable::loads(one.reservation(), &self.host)));
+        let Server { cpu, .. } = self.servers[at];
+        let before = self.servers[..at].iter().filter(|one| one.cpu == cpu);
+        let mut above = self.above_servers();
+        above.extend(before.flat_map(|one| deferrable::loads(one.reservation(), &self.host)));
         let own = self.servers[at].reservation();
-        deferrable::served_within(own, &loads, &self.host, &mut Steps::default()).ok()
+        deferrable::job_within(own, &above, &self.host, &mut Steps::default()).ok()
     }
 
     /// Adds `reservation` to the servers of `cpu`, or of the first CPU that has room.
@@ -197,7 +198,7 @@ impl<Id: Copy + Ord> System<Id> {
         Err(super::commands::no_timetable(Resource::Cpu, None, why))
     }
 
-    /// Checks that each server of `cpu`, or of every CPU, gets its budget in each of its periods.
+    /// Checks that the jobs of each server of `cpu`, or of every CPU, are done within a period.
     pub(super) fn servers_in_time(
         &self,
         cpu: Option<u16>,
@@ -210,7 +211,7 @@ impl<Id: Copy + Ord> System<Id> {
                 above = self.above_servers();
             }
             let own = one.reservation();
-            deferrable::served_within(own, &above, &self.host, steps).map_err(|no| {
+            deferrable::job_within(own, &above, &self.host, steps).map_err(|no| {
                 let (short, why) = match no {
                     NotServed::Late(by) => (
                         Some(Shortfall::Time(by)),
@@ -273,7 +274,7 @@ impl<Id: Copy + Ord> System<Id> {
 }
 
 fn no_server(resource: Resource, shortfall: Option<Shortfall>, why: String) -> Box<Refusal> {
-    Box::new(Refusal { shortfall, ..Refusal::new(TEST, resource, why) })
+    Box::new(Refusal { shortfall, ..Refusal::new(SERVER, resource, why) })
 }
 
 #[cfg(test)]

@@ -198,10 +198,15 @@ fn could_grow(growth: &Sensitivity) -> Option<Table> {
 }
 
 fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Option<Table> {
-    let mut table = table(&["reservation", "CPU", "budget", "period"]);
+    let granted = |at: usize| answer.as_ref().ok().and_then(|grant| grant.reservations.get(at));
+    let within = |at: usize| granted(at).and_then(|granted| granted.job_within);
+    let any_served = (0..contract.reservations.len()).any(|at| within(at).is_some());
+    let header = ["reservation", "CPU", "budget", "period", "each job within"];
+    let columns = if any_served { 5 } else { 4 };
+    let mut table = table(&header[..columns]);
     for (at, named) in contract.reservations.iter().enumerate() {
-        let granted = answer.as_ref().ok().and_then(|grant| grant.reservations.get(at));
-        table.add_row([
+        let granted = granted(at);
+        let row = [
             named.name.clone(),
             granted.map_or("-".into(), |granted| match granted.host_cpu {
                 None => granted.cpu.to_string(),
@@ -209,9 +214,11 @@ fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Op
             }),
             named.reservation.budget().to_string(),
             named.reservation.period().to_string(),
-        ]);
+            within(at).map_or("-".into(), |within| within.to_string()),
+        ];
+        table.add_row(&row[..columns]);
     }
-    align_right(&mut table, 1..=3);
+    align_right(&mut table, 1..columns);
     (!contract.reservations.is_empty()).then_some(table)
 }
 

@@ -3,11 +3,13 @@
 //! - [`Group`]: a group that moves its members back to its parent and is removed when it is
 //!   dropped; with a [`Meter`] of its members' processor time, and the ids of its members as the
 //!   kernel lists them, one a line.
+//! - [`group_clock`]: the time of a group on one CPU, with an alarm.
 //! - [`freezer`]: stops and continues all members of a group.
 //! - [`partition`]: CPUs set apart.
 //! - `mounts`: the mount points of the hierarchies.
 
 pub mod freezer;
+pub mod group_clock;
 mod mounts;
 pub mod partition;
 #[cfg(test)]

@@ -54,6 +54,8 @@ struct Reservation<'a> {
     name: &'a str,
     budget_ns: u64,
     period_ns: u64,
+    /// Null without a server.
+    job_within_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -140,10 +142,16 @@ fn page(answer: &Answer) -> Page<'_> {
         reservations: contract
             .reservations
             .iter()
-            .map(|named| Reservation {
+            .enumerate()
+            .map(|(at, named)| Reservation {
                 name: &named.name,
                 budget_ns: named.reservation.budget().as_nanos(),
                 period_ns: named.reservation.period().as_nanos(),
+                job_within_ns: outcome
+                    .as_ref()
+                    .ok()
+                    .and_then(|grant| grant.reservations.get(at)?.job_within)
+                    .map(Duration::as_nanos),
             })
             .collect(),
         channels: channels(outcome),

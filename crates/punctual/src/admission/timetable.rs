@@ -35,16 +35,19 @@ pub struct TimetableShare {
     pub above_x_over_y_ppm: u128,
 }
 
-/// Returns a row for each granted reservation, in the order of the contract.
+/// Returns a row for each granted reservation that has no server, in the order of the contract.
 pub(super) fn rows(grant: &Grant, host: &HostProfile) -> Vec<TimetableRow> {
     let mut rows: Vec<Option<TimetableRow>> = grant.reservations.iter().map(|_| None).collect();
     let mut cpus: Vec<u16> = grant.reservations.iter().map(|granted| granted.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
     let limits = Limits::of(host);
+    // A server needs no slots.
+    let is_slotted = |at: usize| grant.reservations[at].job_within.is_none();
     for cpu in cpus {
-        let here: Vec<usize> =
-            (0..rows.len()).filter(|&at| grant.reservations[at].cpu == cpu).collect();
+        let here: Vec<usize> = (0..rows.len())
+            .filter(|&at| is_slotted(at) && grant.reservations[at].cpu == cpu)
+            .collect();
         let reservations: Vec<Reservation> =
             here.iter().map(|&at| grant.reservations[at].reservation).collect();
         let built = build(&reservations, limits, &mut Steps::default());

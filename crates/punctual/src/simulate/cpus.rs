@@ -5,12 +5,14 @@ use std::slice;
 
 use punctual_analysis::{Grant, Refusal};
 use punctual_model::contract::NamedReservation;
-use punctual_model::{Contract, Duration, Instant, Policy, Service, Task, TaskSpec, Timetable};
+use punctual_model::{
+    Contract, Duration, Instant, Policy, Reservation, Service, Task, TaskSpec, Timetable,
+};
 use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
 use punctual_sim::overheads::Overheads;
-use punctual_sim::processor::{Part, Processor, Tabled};
+use punctual_sim::processor::{Part, Processor, Served, Tabled};
 use punctual_sim::streams::Working;
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind, Summary};
@@ -76,11 +78,12 @@ impl Entry {
 /// The entries of a CPU.
 pub(super) struct OnCpu {
     /// Tasks, then the kernel's reservations, then those of the timetable in the order of its
-    /// owners.
+    /// owners, then those of servers in the order of their levels.
     pub(super) entries: Vec<Entry>,
     pub(super) tasks: usize,
     pub(super) kernel: usize,
     pub(super) timetable: Option<Timetable>,
+    pub(super) served: Vec<Reservation>,
 }
 
 impl OnCpu {
@@ -88,7 +91,7 @@ impl OnCpu {
         let counts = (tasks.len(), kernel.len());
         let entries = tasks.into_iter().chain(kernel).collect();
         let (tasks, kernel) = counts;
-        Self { entries, tasks, kernel, timetable: None }
+        Self { entries, tasks, kernel, timetable: None, served: Vec::new() }
     }
 
     /// Returns the entries as subjects for an observer.
@@ -120,13 +123,23 @@ pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<R
     });
     let table = grant.and_then(|grant| grant.timetables.iter().find(|table| table.cpu == cpu));
     let held: &[usize] = table.map_or(&[], |table| &table.holds);
+    let bound = |at: usize| grant.and_then(|grant| grant.reservations[at].job_within);
     let kernel = reservations(contract, |at| {
         let is_here = here(grant.map(|grant| grant.reservations[at].cpu));
-        (is_here && !held.contains(&at)).then_some(stay)
+        (is_here && !held.contains(&at) && bound(at).is_none()).then_some(stay)
     });
     let mut on_cpu = OnCpu::new(tasks.collect(), kernel);
     on_cpu.entries.extend(held.iter().map(|&at| reservation(&contract.reservations[at], stay)));
     on_cpu.timetable = table.map(|table| table.table.clone());
+    let all = contract.reservations.iter().enumerate();
+    let granted = |at: usize| grant.map(|grant| grant.reservations[at].cpu);
+    let served = all.filter(|(at, _)| bound(*at).is_some() && here(granted(*at)));
+    let mut served: Vec<(usize, &NamedReservation)> = served.collect();
+    served.sort_by_key(|(at, named)| (named.reservation.period(), named.reservation.budget(), *at));
+    for (at, named) in served {
+        on_cpu.entries.push(Entry { bound: bound(at), ..reservation(named, stay) });
+        on_cpu.served.push(named.reservation);
+    }
     on_cpu
 }
 
@@ -183,10 +196,11 @@ pub(super) struct Ran {
 }
 
 /// Runs the entries of `cpu`, layer by layer, each on the time that those above it leave: the
-/// kernel's reservations by deadline, the other reservations in the slots of their timetable, the
+/// kernel's reservations by deadline, those of commands in the slots of their timetable or in
+/// servers, the
 /// thread that sends the messages of `sent`, the thread that receives those of `received`, and
 /// tasks under the contract's policy, including the upcalls of `streams`. A slot loses `allowance`
-/// at its start.
+/// at its start, and a server's driver looks that late.
 pub(super) fn run(
     options: &Options,
     policy: Policy,
@@ -199,12 +213,14 @@ pub(super) fn run(
     let all = on_cpu.as_tasks();
     let (tasks, rest) = all.split_at(on_cpu.tasks);
     let (kernel, held) = rest.split_at(on_cpu.kernel);
+    let (held, served) = held.split_at(held.len() - on_cpu.served.len());
     let draws = Draws { seed: options.draws_from(), cpu };
     let blocker = longest_quantum(tasks);
     let critical = arrivals::critical(options, tasks, blocker);
     let stays: Vec<Stay> = on_cpu.entries.iter().map(|entry| entry.stay).collect();
     let (of_tasks, of_rest) = stays.split_at(on_cpu.tasks);
     let (of_kernel, of_held) = of_rest.split_at(on_cpu.kernel);
+    let (of_held, of_served) = of_held.split_at(held.len());
     let above = |entries, which, stays: &[Stay]| {
         let rng = draws.rng_of(Purpose::Above, which);
         let arrivals = arrivals::above(options, rng, entries, critical);
@@ -230,7 +246,7 @@ pub(super) fn run(
         let left = without_kernels(whole, Layer { sink: &sink, first: None });
         let slots = Tabled::new(left, turns(), Part::Slots(owner), allowance);
         let own = slice::from_ref(entry);
-        let mut to = of_entries(all.len() - held.len() + owner as usize);
+        let mut to = of_entries(tasks.len() + kernel.len() + owner as usize);
         let setting = Setting::default().on(slots, Instant::MAX);
         let jobs = Jobs::fixed_priority(&[0]);
         let stay = slice::from_ref(&of_held[owner as usize]);
@@ -239,7 +255,11 @@ pub(super) fn run(
         debug_assert!(left.is_empty(), "{left:?}");
     }
     let mut left = without_kernels(&mut whole, of_entries(tasks.len()));
-    let mut free = Tabled::new(&mut left, turns(), Part::Free, allowance);
+    let budgets = on_cpu.served.iter().copied();
+    let jobs = above(served, 2, of_served);
+    let of_served = of_entries(all.len() - served.len());
+    let mut servers = Served::new(&mut left, budgets, jobs, until, allowance, of_served);
+    let mut free = Tabled::new(&mut servers, turns(), Part::Free, allowance);
     let first = Instant::ZERO + critical;
     let mut beneath = Beneath {
         options,
@@ -264,6 +284,8 @@ pub(super) fn run(
         }
     };
     drop(free);
+    servers.finish();
+    drop(servers);
     left.finish();
     drop(left);
     let stolen_ns = whole.taken().as_nanos();

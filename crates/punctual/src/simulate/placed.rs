@@ -90,7 +90,8 @@ impl Placed {
         let Self { contract, mappings, host, answer, sender, presence } = self;
         let streams = Streams::of(options, contract, mappings);
         // A command may be bound to a CPU beyond those of the contract.
-        let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);
+        let of_commands = |grant: &Grant| grant.reservations.iter().map(|one| one.cpu + 1).max();
+        let bound = answer.iter().filter_map(of_commands);
         for cpu in 0..bound.fold(contract.cpus, u16::max) {
             let on_cpu = match presence {
                 None => cpus::on_cpu(cpu, contract, answer),

@@ -89,10 +89,11 @@ pub fn search(
             "--witness looks for a late job of a task, and this contract has no tasks",
         ));
     }
-    if answer.as_ref().is_ok_and(|grant| !grant.timetables.is_empty()) {
+    let is_of_command = |grant: &Grant| grant.reservations.iter().any(|one| one.host_cpu.is_some());
+    if answer.as_ref().is_ok_and(is_of_command) {
         return Err(Failure::bad_input(
-            "--witness: the search does not know the timetable in whose slots the commands of this contract run; run it \
-             without",
+            "--witness: the search does not know the timetables and servers in which the commands of this contract run; \
+             run it without",
         ));
     }
     let budget = Budget::default();

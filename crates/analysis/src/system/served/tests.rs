@@ -41,26 +41,24 @@ fn servers_go_to_the_first_cpu_with_room_and_the_shorter_period_goes_first() {
     let mut admit = |id, text| system.admit(id, server(text, None), steps);
     assert_eq!(admit(0, "10ms/40ms"), Ok(BackEnd::Server { cpu: 0 }));
     assert_eq!(admit(1, "4ms/20ms"), Ok(BackEnd::Server { cpu: 0 }));
-    // Beneath the second, 30 + 2·4 ms are wanted in less than 40.
+    // Beneath the second, 30 + 5·4 ms are wanted in 40.
     assert_eq!(admit(2, "30ms/40ms"), Ok(BackEnd::Server { cpu: 1 }));
     let order: Vec<u32> = system.served_on(0).map(|(id, _)| id).collect();
     assert_eq!(order, [1, 0]);
-    let within = |id| system.served_within(id).expect("served");
-    let ms = Duration::from_millis;
-    assert_eq!((within(1).supply, within(0).supply), (ms(4), ms(18)));
-    assert_eq!(system.served_within(7), None);
+    let ms = |id| system.job_within(id).map(|one| one.as_nanos() / 1_000_000);
+    assert_eq!([ms(1), ms(0), ms(7)], [Some(4), Some(30), None]);
 }
 
 #[test]
 fn a_refusal_offers_the_largest_budget() {
     let (mut system, steps) = (system(1), &mut Steps::default());
     system.admit(0, server("4ms/10ms", None), steps).expect("alone");
-    let no = system.admit(1, server("9ms/20ms", None), steps).expect_err("12 ms above");
+    let no = system.admit(1, server("9ms/30ms", None), steps).expect_err("24 ms above");
     assert_eq!((no.test, no.resource), ("server", Resource::Cpu));
-    // In 20 ms, at most 12 are above it.
+    // In 30 ms, at most 24 are above it.
     let offer = no.offers.along("", Axis::Budget).expect("some").to;
-    assert!((7_900_000..=8_000_000).contains(&offer), "{offer}");
-    let offered = format!("{offer}ns/20ms");
+    assert!((5_900_000..=6_000_000).contains(&offer), "{offer}");
+    let offered = format!("{offer}ns/30ms");
     assert!(system.admit(1, server(&offered, None), steps).is_ok());
     let many = system.admit(2, server("1ms/40ms", None), steps);
     assert!(many.is_err(), "the CPU is full");
@@ -115,9 +113,9 @@ fn the_kernels_reservations_leave_each_server_its_budget() {
     let (mut system, steps) = (system(1), &mut Steps::default());
     system.admit(0, server("6ms/10ms", None), steps).expect("alone");
     let reserve = |text| Request::Deadline(reservation(text));
-    let no = system.admit(1, reserve("3ms/10ms"), steps).expect_err("6 + 3 + 2.1 ms");
+    let no = system.admit(1, reserve("3ms/10ms"), steps).expect_err("6 + 3 + 2.1 ms and more");
     assert_eq!(no.test, "server");
-    system.admit(1, reserve("2ms/10ms"), steps).expect("6 + 2 + 1.6 ms");
+    system.admit(1, reserve("500us/10ms"), steps).expect("little");
 }
 
 /// Checks that a server that has left counts until no window has seen both, and that a refused
@@ -126,7 +124,7 @@ fn the_kernels_reservations_leave_each_server_its_budget() {
 fn what_has_left_counts_for_a_while() {
     let (mut system, steps) = (system(1), &mut Steps::default());
     system.admit(0, server("4ms/10ms", None), steps).expect("alone");
-    system.admit(1, server("6ms/30ms", None), steps).expect("6 + 4·4 ms");
+    system.admit(1, server("6ms/30ms", None), steps).expect("6 + 6·4 ms");
     assert!(system.retire(0, at(5)));
     assert_eq!(system.served_on(0).count(), 1);
     let again = server("4ms/10ms", None);
@@ -143,9 +141,9 @@ fn what_has_left_counts_for_a_while() {
     assert_eq!(system.granted_ppm(), before);
     assert_eq!(system.served_on(0).count(), 2);
     assert!(system.leaving().next().is_none());
-    let less = system.change(2, server("1ms/10ms", None), Some(at(40)), steps);
-    assert_eq!(less, Ok(BackEnd::Server { cpu: 0 }));
-    assert_eq!(system.leaving().count(), 1);
+    let other = system.change(2, server("1ms/100ms", None), Some(at(40)), steps);
+    assert_eq!(other, Ok(BackEnd::Server { cpu: 0 }));
+    assert_eq!(system.leaving().count(), 1, "the old one counts beside it");
 }
 
 #[test]
