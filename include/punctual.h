@@ -143,6 +143,10 @@ typedef enum punctual_backend {
      * A timetable that a thread of this process follows: X in every window of length Y.
      */
     PUNCTUAL_TIMETABLE = 1,
+    /**
+     * A deferrable server, for a program: up to X in each period, whenever it wakes.
+     */
+    PUNCTUAL_SERVER = 2,
 } punctual_backend;
 
 /**

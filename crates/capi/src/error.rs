@@ -198,6 +198,7 @@ impl From<Refused> for Failure {
             Refused::Unsuitable(_)
             | Refused::Class(_)
             | Refused::Group(_)
+            | Refused::NoGroupClock(_)
             | Refused::Start(_)
             | Refused::Io(_) => PUNCTUAL_EHOST,
         };

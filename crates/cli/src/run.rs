@@ -78,8 +78,8 @@ pub(crate) struct Args {
     /// Stop the program when its budget is used up, until the next period.
     #[arg(long, requires = "reserve")]
     hard: bool,
-    /// The mechanism that enforces the reservation: a timetable, for the whole program, or the
-    /// kernel's SCHED_DEADLINE, for its first thread.
+    /// The mechanism that enforces the reservation: a timetable or a server, for the whole program,
+    /// or the kernel's SCHED_DEADLINE, for its first thread.
     #[arg(long, value_enum, default_value_t, requires = "reserve")]
     backend: Wanted,
     /// The CPU on which the program runs.
@@ -134,6 +134,8 @@ enum Wanted {
     Kernel,
     /// A timetable.
     Timetable,
+    /// A deferrable server: it runs whenever it wakes, within its budget.
+    Server,
 }
 
 impl Args {
@@ -164,6 +166,7 @@ impl Args {
             Wanted::Auto => None,
             Wanted::Kernel => Some(Backend::Kernel),
             Wanted::Timetable => Some(Backend::Timetable),
+            Wanted::Server => Some(Backend::Server),
         };
         Reserve { reservation, enforcement, backend, cpu: self.cpu }
     }

@@ -23,9 +23,9 @@ mod waiting;
 
 use std::process::Command;
 
-use punctual_analysis::supply::together::Wanted;
+use punctual_model::command::Backend;
 use punctual_model::{Contract, HostProfile};
-use punctual_runtime::reservation::{Refused, Room};
+use punctual_runtime::reservation::Refused;
 
 pub use account::{Alone, Outcome, Ran, Reserved, Used};
 pub use error::{Error, NotAdmitted, NotStarted};
@@ -39,7 +39,7 @@ use crate::Failure;
 use crate::trace::Recorder;
 use channel::Environment;
 use meanwhile::{KeptAwake, Traced};
-use places::Places;
+use places::{AllWanted, Places, Rooms};
 use start::Running;
 use waiting::Signals;
 
@@ -170,20 +170,27 @@ impl Prepared {
         Ok(Self { all, only_admitted, cpus, settings, places, signals })
     }
 
-    /// Returns how each program would be started, and the CPU of each that a timetable will hold.
+    /// Returns how each program would be started, and the CPU of each that a timetable or a server
+    /// will hold.
     ///
     /// # Errors
-    /// If the timetables of the CPUs cannot hold all of these programs together.
+    /// If the CPUs cannot hold all of these programs together.
     pub fn plan(&self) -> Result<Plan, Error> {
-        let tables = self.places.plan(&self.wanted(), self.cpus, &[]);
-        let tables = tables.map_err(|refused| self.no_room(refused))?;
-        let mut at = 0;
+        let places = self.places.plan(&self.wanted(), self.cpus, &[]);
+        let places = places.map_err(|refused| self.no_room(refused))?;
+        let (mut tabled, mut served) = (0.., places.servers.iter().copied());
         let commands = self.all.iter().map(|Chosen { program, terms, .. }| {
             let mut terms = terms.clone();
-            if let Some(terms) = terms.as_mut().filter(|terms| terms.wanted().is_some()) {
-                let table = tables.iter().find(|table| table.holds.contains(&at));
-                terms.cpu = table.map(|table| table.cpu.into());
-                at += 1;
+            if let Some(terms) = &mut terms {
+                let cpu = match terms.choice.backend {
+                    Backend::Timetable => tabled.next().and_then(|at| {
+                        let table = places.tables.iter().find(|table| table.holds.contains(&at));
+                        table.map(|table| table.cpu)
+                    }),
+                    Backend::Server => served.next(),
+                    Backend::Kernel => None,
+                };
+                terms.cpu = cpu.map(usize::from);
             }
             let (name, channel) = (program.name.clone(), program.channel.clone());
             Planned { name, run: program.words(), terms, channel }
@@ -232,9 +239,14 @@ impl Prepared {
         Ok(Outcome { admitted: true, commands, only_admitted: self.only_admitted, awake_cpus })
     }
 
-    /// Returns the requests to the timetables, in the order of the programs.
-    fn wanted(&self) -> Vec<Wanted> {
-        self.all.iter().filter_map(|chosen| chosen.terms.as_ref()?.wanted()).collect()
+    /// Returns what the programs want of timetables and servers.
+    fn wanted(&self) -> AllWanted {
+        let mut all = AllWanted::default();
+        self.all
+            .iter()
+            .filter_map(|chosen| chosen.terms.as_ref())
+            .for_each(|one| one.want(&mut all));
+        all
     }
 
     fn no_room(&self, refused: Refused) -> Error {
@@ -245,14 +257,13 @@ impl Prepared {
     /// Starts all programs in order. If one cannot be started, it ends those that run.
     fn start_all(
         &mut self,
-        rooms: Vec<Room>,
+        mut rooms: Rooms,
         observer: &mut Observer<'_>,
     ) -> Result<Vec<Running>, Error> {
         let Self { all, settings, places, signals, .. } = self;
         let mut running: Vec<Running> = Vec::with_capacity(all.len());
-        let mut rooms = rooms.into_iter();
         for chosen @ Chosen { program, terms, .. } in &*all {
-            let room = terms.as_ref().and_then(Terms::wanted).and_then(|_| rooms.next());
+            let room = terms.as_ref().and_then(|terms| rooms.next(terms.choice.backend));
             let (name, make) = (program.name.as_deref(), || chosen.make());
             let started = directory(program)
                 .and_then(|()| start::start(name, &make, terms.clone(), room, places, signals));

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use punctual_analysis::mapping::Mapping;
 use punctual_analysis::supply::{Limits, build};
 use punctual_analysis::{
-    EntryBound, EntryKind, Grant, Offer, Refusal, Sensitivity, Steps, TestReport, admit,
-    sensitivity,
+    EntryBound, EntryKind, Grant, GrantedReservation, Offer, Refusal, Sensitivity, Steps,
+    TestReport, admit, sensitivity,
 };
 use punctual_model::{Contract, Duration, HostProfile, Reservation, rt_app};
 use punctual_sweep::sheet::{Sheet, Value};

@@ -179,6 +179,7 @@ fn backend(choice: &Choice) -> u32 {
     let backend = match choice.backend {
         Backend::Kernel => punctual_backend::PUNCTUAL_KERNEL,
         Backend::Timetable => punctual_backend::PUNCTUAL_TIMETABLE,
+        Backend::Server => punctual_backend::PUNCTUAL_SERVER,
     };
     backend as u32
 }

@@ -26,6 +26,8 @@ pub enum punctual_backend {
     PUNCTUAL_KERNEL = 0,
     /// A timetable that a thread of this process follows: X in every window of length Y.
     PUNCTUAL_TIMETABLE = 1,
+    /// A deferrable server, for a program: up to X in each period, whenever it wakes.
+    PUNCTUAL_SERVER = 2,
 }
 
 /// A request for a reservation of X every Y.

@@ -47,8 +47,8 @@ pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
             "signal {signal} was not passed on to process {process}, which belongs to another user"
         ),
         Notice::Started { .. } => return,
-        Notice::KernelUntraced if manner == Manner::Quiet => return,
-        Notice::KernelUntraced => UNTRACED.to_owned(),
+        Notice::Untraced if manner == Manner::Quiet => return,
+        Notice::Untraced => UNTRACED.to_owned(),
         // The remaining notices are for interested users only.
         _ if manner != Manner::Text => return,
         Notice::OnlyAdmitted(text) => (*text).to_owned(),
@@ -61,8 +61,8 @@ pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
     say(&format!("punctual: {text}"));
 }
 
-const UNTRACED: &str = "the kernel does not tell when it throttles: the trace has nothing of \
-                        that; punctual why --trace sees it";
+const UNTRACED: &str = "neither the kernel nor a server tells when a budget ends: the trace has nothing \
+                        of that; punctual why --trace sees it";
 
 fn before(name: Option<&str>) -> String {
     name.map_or(String::new(), |name| format!("{name}: "))
@@ -72,6 +72,7 @@ fn held(terms: &Terms) -> String {
     let by = match terms.choice.backend {
         Backend::Kernel => "by the kernel, for the first thread",
         Backend::Timetable => "by a timetable, for all that it starts",
+        Backend::Server => "by a server, for all that it starts",
     };
     let on = terms.cpu.map_or(String::new(), |cpu| format!(", on CPU {cpu}"));
     let (enforcement, because) = (terms.enforcement.name(), &terms.choice.because);

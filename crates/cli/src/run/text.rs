@@ -75,7 +75,7 @@ fn of_reservation(reserved: &Reserved) -> String {
     let Reserved { terms, periods, offered, inside, outside, slots, .. } = reserved;
     let (who, others) = match terms.choice.backend {
         Backend::Kernel => ("its first thread", "its other threads and children "),
-        Backend::Timetable => ("it", ""),
+        Backend::Timetable | Backend::Server => ("it", ""),
     };
     let used = match (inside, reserved.percent()) {
         (Some(inside), Some(percent)) => {

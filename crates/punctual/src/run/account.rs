@@ -125,7 +125,7 @@ impl Used {
                     let first = usage.first_thread.unwrap_or(usage.processor);
                     (Some(first), Some(usage.processor.saturating_sub(first)))
                 }
-                (Backend::Timetable, Some(_)) => match terms.enforcement {
+                (Backend::Timetable | Backend::Server, Some(_)) => match terms.enforcement {
                     // The program is frozen at all other times.
                     Enforcement::Hard => (used, used.map(|_| Service::ZERO)),
                     Enforcement::Soft => {
@@ -144,7 +144,9 @@ impl Used {
                 offered,
                 inside,
                 outside,
-                slots: held.map(|held| held.slots()),
+                slots: held
+                    .filter(|_| terms.choice.backend == Backend::Timetable)
+                    .map(|held| held.slots()),
                 failures: held.map_or(0, |held| held.failures()),
                 revoked: revoked.map(|(_, why)| why),
                 terms,

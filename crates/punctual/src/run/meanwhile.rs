@@ -108,7 +108,7 @@ impl Traced {
     pub(super) fn follow(&mut self, timetables: Vec<Reservations>, observer: &mut Observer<'_>) {
         self.timetables = timetables;
         if self.is_on() && !self.is_complete {
-            observer(&Notice::KernelUntraced);
+            observer(&Notice::Untraced);
         }
     }
 

@@ -51,9 +51,9 @@ pub enum Notice<'a> {
         /// and control groups.
         gives_way: bool,
     },
-    /// The trace will lack the programs that the kernel holds: the kernel does not report when it
-    /// throttles.
-    KernelUntraced,
+    /// The trace will lack the programs that the kernel or a server holds: neither reports when a
+    /// budget ends.
+    Untraced,
     /// The broker sent an event about a grant.
     Grant(GrantNews<'a>),
     /// A signal was not passed on to a process, because it belongs to another user.

@@ -1,12 +1,14 @@
-//! The CPUs that programs are held on, each with a timetable once one is needed.
+//! The CPUs that programs are held on, each with a timetable or servers once they are needed.
 
 use std::process::{Child, Command};
 
 use punctual_analysis::supply::timetable::Table;
 use punctual_analysis::supply::together::{NotPlaced, Wanted, place};
+use punctual_analysis::{Request, Steps, System, UpcallOrder};
 use punctual_linux::memory::{self, Locked};
-use punctual_model::Reservation;
+use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
+use punctual_model::{HostProfile, Reservation};
 use punctual_runtime::reservation::{
     Choice, Facts, Held, Refused, Reservations, Room, Settings, StartError,
 };
@@ -14,7 +16,60 @@ use punctual_runtime::reservation::{
 use super::notice::{Notice, Observer};
 use crate::host;
 
-/// The timetables of this process.
+/// What the programs of a run want, each kind in their order.
+#[derive(Default)]
+pub(super) struct AllWanted {
+    /// Reservations in timetables.
+    pub(super) tabled: Vec<Wanted>,
+    /// Servers.
+    pub(super) served: Vec<Wanted>,
+}
+
+impl AllWanted {
+    fn is_empty(&self) -> bool {
+        self.tabled.is_empty() && self.served.is_empty()
+    }
+
+    /// Returns whether one of them is bound to `cpu`.
+    fn binds(&self, cpu: usize) -> bool {
+        let mut all = self.tabled.iter().chain(&self.served);
+        all.any(|(_, bound)| bound.map(usize::from) == Some(cpu))
+    }
+}
+
+/// The places of what programs want.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// The timetables.
+    pub(super) tables: Vec<Table>,
+    /// The CPU of each server.
+    pub(super) servers: Vec<u16>,
+}
+
+/// Room for programs, each kind in their order.
+#[derive(Default)]
+pub(super) struct Rooms {
+    tabled: std::vec::IntoIter<Room>,
+    served: std::vec::IntoIter<Room>,
+}
+
+impl Rooms {
+    /// Takes the room for the next program of this back end.
+    pub(super) fn next(&mut self, backend: Backend) -> Option<Room> {
+        match backend {
+            Backend::Timetable => self.tabled.next(),
+            Backend::Server => self.served.next(),
+            Backend::Kernel => None,
+        }
+    }
+}
+
+fn server_on(cpu: u16, reservation: Reservation) -> Request<'static> {
+    let (enforcement, backend) = (Enforcement::Soft, Some(Backend::Server));
+    Request::Command { reservation, enforcement, backend, cpu: Some(cpu) }
+}
+
+/// The timetables and servers of this process.
 pub(super) struct Places {
     settings: Settings,
     facts: Option<Facts>,
@@ -47,15 +102,15 @@ impl Places {
 
     /// Finds a CPU for each of these reservations, which begin together: the one that it is bound
     /// to, or one of the first `cpus` that this process may use. CPUs that are `taken` by the
-    /// timetable of another process are not used.
+    /// dispatcher of another process are not used.
     pub(super) fn plan(
         &self,
-        wanted: &[Wanted],
+        wanted: &AllWanted,
         cpus: usize,
         taken: &[usize],
-    ) -> Result<Vec<Table>, Refused> {
+    ) -> Result<Plan, Refused> {
         if wanted.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Plan::default());
         }
         let free = self.settings.cpus.iter().filter(|cpu| !taken.contains(cpu)).take(cpus);
         let cpus: Vec<u16> = free.filter_map(|cpu| u16::try_from(*cpu).ok()).collect();
@@ -63,24 +118,63 @@ impl Places {
             let cpu = taken.first().copied().unwrap_or_default();
             return Err(StartError::Taken { cpu }.into());
         }
-        place(wanted, &cpus, self.settings.rules())
-            .map_err(|NotPlaced { cpu, refusal }| Refused::DoesNotFit { cpu: cpu.into(), refusal })
+        let tables = match &wanted.tabled[..] {
+            [] => Vec::new(),
+            tabled => place(tabled, &cpus, self.settings.rules()).map_err(
+                |NotPlaced { cpu, refusal }| Refused::DoesNotFit { cpu: cpu.into(), refusal },
+            )?,
+        };
+        let servers = self.place_servers(&wanted.served, &cpus, &tables)?;
+        Ok(Plan { tables, servers })
+    }
+
+    /// Finds a CPU without a timetable for each of these servers, by the test of admission.
+    fn place_servers(
+        &self,
+        wanted: &[Wanted],
+        cpus: &[u16],
+        tables: &[Table],
+    ) -> Result<Vec<u16>, Refused> {
+        let bound = wanted.iter().filter_map(|(_, cpu)| cpu.as_ref());
+        let all = cpus.iter().chain(bound).max().map_or(0, |last| last.saturating_add(1));
+        let slot_allowance = self.settings.context_switch;
+        let host = HostProfile { slot_allowance, ..HostProfile::ideal(all) };
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
+        let free = cpus.iter().filter(|cpu| tables.iter().all(|table| table.cpu != **cpu));
+        let free: Vec<u16> = free.copied().collect();
+        let mut found = vec![0; wanted.len()];
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        // Those that are bound to a CPU come first.
+        order.sort_by_key(|at| wanted[*at].1.is_none());
+        for at in order {
+            let (reservation, cpu) = wanted[at];
+            let mut refused = None;
+            let candidates = cpu.as_ref().map_or(&free[..], std::slice::from_ref);
+            let fitting = candidates.iter().find(|&&cpu| {
+                let request = server_on(cpu, reservation);
+                let outcome = system.admit(at, request, &mut Steps::default());
+                outcome.map_err(|refusal| refused = refused.take().or(Some((cpu, refusal)))).is_ok()
+            });
+            found[at] = match (fitting, refused) {
+                (Some(cpu), _) => *cpu,
+                (None, Some((cpu, refusal))) => {
+                    return Err(Refused::DoesNotFit { cpu: cpu.into(), refusal });
+                }
+                // Every CPU has a timetable.
+                (None, None) => return Err(StartError::Taken { cpu: cpus[0].into() }.into()),
+            };
+        }
+        Ok(found)
     }
 
     /// Makes room for all of these reservations, which begin together, or for none. The rooms are
     /// in the same order.
-    pub(super) fn make_room(
-        &mut self,
-        wanted: &[Wanted],
-        cpus: usize,
-    ) -> Result<Vec<Room>, Refused> {
+    pub(super) fn make_room(&mut self, wanted: &AllWanted, cpus: usize) -> Result<Rooms, Refused> {
         let mut taken = Vec::new();
         loop {
-            let tables = self.plan(wanted, cpus, &taken)?;
-            match self.make_room_in(wanted, &tables) {
-                Err(Refused::Start(StartError::Taken { cpu }))
-                    if !wanted.iter().any(|(_, bound)| bound.map(usize::from) == Some(cpu)) =>
-                {
+            let plan = self.plan(wanted, cpus, &taken)?;
+            match self.make_room_in(wanted, &plan) {
+                Err(Refused::Start(StartError::Taken { cpu })) if !wanted.binds(cpu) => {
                     taken.push(cpu);
                 }
                 outcome => return outcome,
@@ -88,19 +182,35 @@ impl Places {
         }
     }
 
-    fn make_room_in(&mut self, wanted: &[Wanted], tables: &[Table]) -> Result<Vec<Room>, Refused> {
-        let mut rooms = Vec::with_capacity(wanted.len());
-        for Table { cpu, holds, .. } in tables {
+    fn make_room_in(&mut self, wanted: &AllWanted, plan: &Plan) -> Result<Rooms, Refused> {
+        let mut tabled = Vec::with_capacity(wanted.tabled.len());
+        for Table { cpu, holds, .. } in &plan.tables {
             let cpu = usize::from(*cpu);
-            let here: Vec<Reservation> = holds.iter().map(|at| wanted[*at].0).collect();
-            let made = self.on(cpu).map_err(Refused::from).and_then(|on| on.make_room(cpu, &here));
-            if made.is_err() {
-                self.leave(cpu);
-            }
-            rooms.extend(holds.iter().copied().zip(made?));
+            let here: Vec<Reservation> = holds.iter().map(|at| wanted.tabled[*at].0).collect();
+            let made = self.made_on(cpu, |on| on.make_room(cpu, &here))?;
+            tabled.extend(holds.iter().copied().zip(made));
         }
-        rooms.sort_by_key(|(at, _)| *at);
-        Ok(rooms.into_iter().map(|(_, room)| room).collect())
+        tabled.sort_by_key(|(at, _)| *at);
+        let mut served = Vec::with_capacity(wanted.served.len());
+        for ((reservation, _), cpu) in wanted.served.iter().zip(&plan.servers) {
+            let cpu = usize::from(*cpu);
+            served.push(self.made_on(cpu, |on| on.make_room_for_server(cpu, *reservation))?);
+        }
+        let tabled: Vec<Room> = tabled.into_iter().map(|(_, room)| room).collect();
+        Ok(Rooms { tabled: tabled.into_iter(), served: served.into_iter() })
+    }
+
+    /// Makes room on a CPU, or releases the CPU if it then holds nothing.
+    fn made_on<T>(
+        &mut self,
+        cpu: usize,
+        make: impl FnOnce(&Reservations) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let made = self.on(cpu).map_err(Refused::from).and_then(make);
+        if made.is_err() {
+            self.leave(cpu);
+        }
+        made
     }
 
     /// Starts the program that `make` makes in the room that was made for it.
@@ -140,6 +250,6 @@ impl Places {
 
     /// Releases a CPU on which nothing is held any more: its dispatcher ends.
     fn leave(&mut self, cpu: usize) {
-        self.by_cpu.retain(|(at, on)| *at != cpu || on.taken().iter().any(|(_, ppm)| *ppm > 0));
+        self.by_cpu.retain(|(at, on)| *at != cpu || on.holds_anything());
     }
 }

@@ -82,6 +82,11 @@ pub(super) fn terms(
         exact: true,
     };
     let facts = places.facts();
+    if backend == Some(Backend::Server) {
+        let choice = held::choose_server(wish, facts).map_err(Failure::cannot_here)?;
+        let enforcement = wish.enforcement;
+        return Ok(Terms { reservation, enforcement, choice, cpu, broker: None });
+    }
     match held::choose(wish, facts) {
         Ok(choice) => Ok(Terms {
             reservation,
@@ -161,7 +166,7 @@ fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
 }
 
 /// Starts the command that `make` makes. It is under its reservation before it executes the
-/// program: if a timetable holds it ([`Terms::wanted`]), in the `room` that was made for it. `name`
+/// program: if a timetable or a server holds it ([`Terms::want`]), in the `room` that was made for it. `name`
 /// is its name in messages.
 pub(super) fn start(
     name: Option<&str>,
@@ -213,8 +218,8 @@ pub(super) fn start(
             let (held, watch) = (None, None);
             Ok(Running { child, terms: Some(terms), held, watch, started, since: started })
         }
-        (Backend::Timetable, _) => {
-            let room = room.expect("made where a timetable is wanted");
+        (Backend::Timetable | Backend::Server, _) => {
+            let room = room.expect("made where one is wanted");
             let (child, held) = places
                 .spawn_in(room, &make, enforcement, terms.choice.clone())
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use punctual_analysis::supply::together::Wanted;
 use punctual_channel::client::compact::Compact;
 use punctual_client::SOCKET;
 use punctual_client::grant::GrantId;
@@ -12,6 +11,8 @@ use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_runtime::reservation::Choice;
 use serde::ser::SerializeStruct;
+
+use super::places::AllWanted;
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,11 +120,15 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Returns the request to a timetable, if one is to hold the program.
-    pub(super) fn wanted(&self) -> Option<Wanted> {
+    /// Adds the request to a timetable or a server, if one is to hold the program.
+    pub(super) fn want(&self, all: &mut AllWanted) {
         // A CPU number that does not exist is refused later.
         let cpu = self.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
-        (self.choice.backend == Backend::Timetable).then_some((self.reservation, cpu))
+        match self.choice.backend {
+            Backend::Timetable => all.tabled.push((self.reservation, cpu)),
+            Backend::Server => all.served.push((self.reservation, cpu)),
+            Backend::Kernel => {}
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use punctual_analysis::Grant;
 use punctual_model::{Contract, HostProfile, Policy};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::witness::{self, Budget, Witness};

@@ -122,6 +122,15 @@ pub enum Unsuitable {
     /// The members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
+    /// A server serves programs that begin in it.
+    #[error(
+        "a server holds a program that it starts, softly: {0}; take a timetable, or start the program \
+         under the server"
+    )]
+    NoServer(&'static str),
+    /// A server keeps what it was admitted with.
+    #[error("a server does not change while it serves; end it, and begin with the new amount")]
+    ServerStays,
     /// A process that is frozen or lowered together with its dispatcher could not be started again.
     #[error(
         "process {pid} follows the timetable itself, and stopping it would stop its own \
@@ -170,6 +179,24 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
     }
     facts.slots.hold(wish.reservation, wish.enforcement)?;
     Ok(Choice { backend: Backend::Timetable, because })
+}
+
+/// Checks that a server can hold the reservation here, on a CPU that is found later.
+///
+/// # Errors
+/// An [`Unsuitable`].
+pub fn choose_server(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
+    let because = "a server runs it whenever it wakes, within its budget".to_owned();
+    if wish.enforcement == Enforcement::Hard {
+        return Err(Unsuitable::NoServer("beyond its budget it is an ordinary program"));
+    }
+    if wish.kind != Kind::Command {
+        return Err(Unsuitable::NoServer("it counts the time of a group from its beginning"));
+    }
+    let no = |why: &String| Unsuitable::NoTimetable { because: because.clone(), why: why.clone() };
+    facts.fifo.as_ref().map_err(no)?;
+    facts.slots.hold(wish.reservation, wish.enforcement)?;
+    Ok(Choice { backend: Backend::Server, because })
 }
 
 /// Returns the reason why SCHED_DEADLINE is unsuitable, if it is.

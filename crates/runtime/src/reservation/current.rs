@@ -96,7 +96,8 @@ impl Reserved {
                     .map_err(|error| error::refused(error, reservation, None))?;
                 (By::Kernel(restore), clock::now())
             }
-            Backend::Timetable => {
+            // `choose` chooses no server.
+            Backend::Timetable | Backend::Server => {
                 before_by = scheduling()?;
                 let held = reservations.admit(reservation, Subject::Thread(me), enforcement)?;
                 let since = held.since();

@@ -6,6 +6,7 @@ use std::fmt;
 use punctual_analysis::Refusal;
 use punctual_analysis::supply::NoRoom;
 use punctual_linux::cgroup::CgroupError;
+use punctual_linux::cgroup::group_clock::GroupClockError;
 use punctual_linux::host::KernelLimits;
 use punctual_linux::sched::{Class, LEAST_BUDGET, SchedError};
 use punctual_linux::thread::{AffinityError, Tid};
@@ -89,6 +90,9 @@ pub enum Refused {
     /// The owner cannot be held in a group.
     #[error(transparent)]
     Group(#[from] CgroupError),
+    /// The kernel counts no time of a group on one CPU.
+    #[error(transparent)]
+    NoGroupClock(#[from] GroupClockError),
     /// No timetable can be followed.
     #[error(transparent)]
     Start(#[from] StartError),

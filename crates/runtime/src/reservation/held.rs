@@ -1,8 +1,9 @@
-//! A reservation by timetable that is in force.
+//! A reservation by a timetable or a server that is in force.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
 
+use punctual_linux::cgroup::group_clock::GroupClock;
 use punctual_linux::process::{self, Guard};
 use punctual_linux::thread::{self, Tid};
 use punctual_linux::{clock, host, sched};
@@ -47,6 +48,17 @@ impl Held {
         let (name, reservation, since) = (None, None, Instant::ZERO);
         let (owner, used_before) = (Arc::new(Owner::new(hold)), Service::ZERO);
         Self { lane, owner, name, reservation, since, choice, cpus, guard, place, used_before }
+    }
+
+    /// Takes the room that was made for it, by a server whose time `clock` counts. Nothing may run in
+    /// its group yet.
+    pub(super) fn serve(&mut self, room: Room, clock: GroupClock) -> Result<(), Refused> {
+        let (name, reservation, _) = room.into_parts();
+        // Dropping it releases the name.
+        (self.name, self.reservation) = (Some(name), Some(reservation));
+        let owner = Arc::clone(&self.owner);
+        self.since = locked(&self.lane).serve(name, reservation, owner, clock)?;
+        Ok(())
     }
 
     /// Takes the room that was made for it in its timetable.
@@ -97,7 +109,7 @@ impl Held {
 
     /// Returns the back end and the reason for it.
     pub fn choice(&self) -> &Choice {
-        debug_assert_eq!(self.choice.backend, Backend::Timetable);
+        debug_assert_ne!(self.choice.backend, Backend::Kernel);
         &self.choice
     }
 
@@ -107,7 +119,7 @@ impl Held {
         self.owner.task
     }
 
-    /// Returns the CPU whose timetable it is in.
+    /// Returns the CPU of its timetable or server.
     pub fn cpu(&self) -> usize {
         locked(&self.lane).cpu()
     }
@@ -135,11 +147,14 @@ impl Held {
         }
     }
 
-    /// Returns the part of [`used`](Self::used) that was used in its slots: for a hard owner all of
-    /// it, for a soft group the time that the dispatcher read at their beginnings and ends. Returns
+    /// Returns the part of [`used`](Self::used) that was used in its slots, or within the budgets of
+    /// its server up to the server's last look: for a hard owner all of it, for a soft group the time that the dispatcher read at their beginnings and ends. Returns
     /// `None` where the kernel keeps no account of it, and for a single soft thread. After a
     /// [`change`](Self::change) it is the sum over both amounts.
     pub fn used_inside(&self) -> Option<Service> {
+        if self.choice.backend == Backend::Server {
+            return self.owner.used_inside();
+        }
         match self.owner.hold() {
             Hold::Group { enforcement: Enforcement::Hard, .. } => self.used(),
             _ => self.owner.used_inside(),
@@ -157,7 +172,7 @@ impl Held {
         }
     }
 
-    /// Returns the number of slots given so far.
+    /// Returns the number of slots given so far; none by a server.
     pub fn slots(&self) -> u64 {
         self.owner.slots.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -177,6 +192,9 @@ impl Held {
     /// Returns a [`Refused`].
     pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
         let name = self.name.ok_or(Refused::Gone)?;
+        if self.choice.backend == Backend::Server {
+            return Err(Unsuitable::ServerStays.into());
+        }
         let mut lane = locked(&self.lane);
         if let Hold::Group { enforcement, .. } = self.owner.hold() {
             lane.slots().hold(reservation, *enforcement).map_err(Unsuitable::from)?;
@@ -191,7 +209,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         if let Some(name) = self.name {
             locked(&self.lane).release(name);
-            self.owner.gone.sleep_until(0, clock::now() + LETTING_GO);
+            if self.choice.backend == Backend::Timetable {
+                self.owner.gone.sleep_until(0, clock::now() + LETTING_GO);
+            }
         }
         let cpus: Vec<usize> = if self.cpus.is_empty() {
             (0..host::cpus_online()).collect()

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use punctual_analysis::supply::{Handover, Limits, TimeConstraint};
-use punctual_analysis::{Joining, Refusal, Request, Steps, System};
+use punctual_analysis::supply::{Handover, Limits, MOST_SERVERS, TimeConstraint};
+use punctual_analysis::{BackEnd, Joining, Refusal, Request, Steps, System};
+use punctual_linux::cgroup::group_clock::GroupClock;
 use punctual_linux::park::EventCount;
 use punctual_linux::process::Guard;
 use punctual_linux::sched::{Class, SchedError};
 use punctual_linux::{clock, sched, thread};
+use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, JobId, Reservation, Service};
 use punctual_policy::table_dispatcher::Pending;
@@ -28,6 +30,7 @@ use super::error::{Refused, StartError};
 use super::mailbox::{Outbox, mailbox};
 use super::owner::{DISPATCHER, Owner};
 use super::requests::Log;
+use super::server::{HIGHEST, Looks, Server};
 use super::settings::Settings;
 
 /// The time before a new table takes effect at which the dispatcher must know of it.
@@ -64,6 +67,9 @@ pub(super) struct Lane {
     _claim: UnixListener,
     events: Consumer<Event>,
     requests: Log,
+    /// The servers in force, by their names, and their looks.
+    servers: Vec<(u32, Server)>,
+    looks: Arc<Looks>,
 }
 
 impl Lane {
@@ -81,6 +87,7 @@ impl Lane {
         let changed = Arc::new(EventCount::new());
         let (tells, events) = spsc::channel(event_room.max(1));
         let tells = (event_room > 0).then_some(tells);
+        let looks = Arc::new(Looks::new(cpu, Arc::clone(&guard)));
         let dispatcher =
             Dispatcher::new(cpu, context_switch, inbox, Arc::clone(&changed), guard, tells);
         let (ready_tx, ready) = mpsc::sync_channel(1);
@@ -111,6 +118,8 @@ impl Lane {
             _claim: claim,
             events,
             requests,
+            servers: Vec::new(),
+            looks,
         })
     }
 
@@ -193,9 +202,58 @@ impl Lane {
         from
     }
 
+    /// Admits `asked` for an owner in a server, which is still to be
+    /// [served](Self::serve). Returns its name, and from when on it counts.
+    fn admit_server(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
+        let now = clock::now();
+        self.system.settle(now);
+        let (backend, cpu) = (Some(Backend::Server), Some(self.number));
+        let enforcement = Enforcement::Soft;
+        let request = Request::Command { reservation: asked, enforcement, backend, cpu };
+        let name = self.next_name;
+        let outcome = self.system.admit(name, request, &mut Steps::default());
+        outcome.map_err(|refused| self.refused(refused))?;
+        self.next_name = name.wrapping_add(1);
+        Ok((name, now))
+    }
+
+    /// Returns the level of the server that was admitted as `name`.
+    pub(super) fn level_of(&self, name: u32) -> u8 {
+        let before = self.system.served_on(self.number).take_while(|(other, _)| *other != name);
+        // Admission has fewer servers than levels.
+        HIGHEST.saturating_sub(before.count() as u8)
+    }
+
+    /// Serves `owner` by the server that was admitted as `name`, from now on, with the time that
+    /// `clock` counts. Returns from when on.
+    pub(super) fn serve(
+        &mut self,
+        name: u32,
+        asked: Reservation,
+        owner: Arc<Owner>,
+        clock: GroupClock,
+    ) -> Result<Instant, Refused> {
+        // Those below give way first.
+        self.set_levels();
+        let is_free = |place: &usize| self.servers.iter().all(|(_, one)| one.place() != *place);
+        let place = (0..MOST_SERVERS).find(is_free);
+        let place = place.ok_or(Refused::TooMany { most: MOST_SERVERS })?;
+        let (level, looks) = (self.level_of(name), Arc::clone(&self.looks));
+        let server = Server::start(asked, level, place, owner, clock, looks)?;
+        self.servers.push((name, server));
+        Ok(clock::now())
+    }
+
+    fn set_levels(&self) {
+        for (name, server) in &self.servers {
+            server.set_level(self.level_of(*name));
+        }
+    }
+
     /// Returns whether nothing is reserved.
-    fn is_empty(&self) -> bool {
-        self.system.continuing(self.number).next().is_none()
+    pub(super) fn is_empty(&self) -> bool {
+        let has_server = self.system.served_on(self.number).next().is_some();
+        !has_server && self.system.continuing(self.number).next().is_none()
     }
 
     pub(super) fn change(&mut self, name: u32, asked: Reservation) -> Result<Instant, Refused> {
@@ -222,8 +280,17 @@ impl Lane {
         self.events.lost()
     }
 
-    /// Releases an owner at once: other work may use the time of its slots.
+    /// Releases an owner at once: other work may use the time of its slots, or of its server.
     pub(super) fn release(&mut self, name: u32) {
+        if let Some(BackEnd::Server { .. }) = self.system.back_end(name) {
+            if let Some(at) = self.servers.iter().position(|(other, _)| *other == name) {
+                let (_, server) = self.servers.swap_remove(at);
+                drop(server);
+            }
+            self.system.retire(name, clock::now());
+            self.set_levels();
+            return;
+        }
         self.send(Message::Leave { name });
         self.settle();
         if let Some(handover) = self.system.leave(name, clock::now() + NOTICE) {
@@ -346,7 +413,8 @@ impl Drop for Lane {
     }
 }
 
-fn enter(cpu: usize) -> Result<(), StartError> {
+/// Has the calling thread dispatch on `cpu`.
+pub(super) fn enter(cpu: usize) -> Result<(), StartError> {
     thread::pin_to(cpu).map_err(|error| StartError::Cpu { cpu, error })?;
     // Before Linux 6.12 a real-time thread's futex(2) is late by its slack as well, 50 µs by
     // default.
@@ -370,8 +438,8 @@ pub(super) fn locked(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
     lane.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Room in the timetable of a CPU. Other work may use its slots until an owner takes it. Dropping
-/// this gives it back.
+/// Room in the timetable of a CPU, or for a server there. Other work may use it until an owner takes
+/// it. Dropping this gives it back.
 pub struct Room {
     lane: Arc<Mutex<Lane>>,
     reservation: Reservation,
@@ -384,6 +452,15 @@ impl Room {
     /// Makes room for one reservation.
     pub(super) fn of(lane: &Arc<Mutex<Lane>>, reservation: Reservation) -> Result<Self, Refused> {
         let (name, from) = locked(lane).admit(reservation)?;
+        Ok(Self { lane: Arc::clone(lane), reservation, name: Some(name), from })
+    }
+
+    /// Makes room for a server.
+    pub(super) fn of_server(
+        lane: &Arc<Mutex<Lane>>,
+        reservation: Reservation,
+    ) -> Result<Self, Refused> {
+        let (name, from) = locked(lane).admit_server(reservation)?;
         Ok(Self { lane: Arc::clone(lane), reservation, name: Some(name), from })
     }
 
@@ -416,9 +493,16 @@ impl Room {
         self.reservation
     }
 
-    /// Returns the CPU whose timetable it is in.
+    /// Returns the CPU of its timetable or server.
     pub fn cpu(&self) -> usize {
         locked(&self.lane).cpu()
+    }
+
+    /// Returns the level at which the first thread begins, if it is of a server.
+    pub(super) fn level(&self) -> Option<u8> {
+        let (lane, name) = (locked(&self.lane), self.name?);
+        let of_server = matches!(lane.system.back_end(name), Some(BackEnd::Server { .. }));
+        of_server.then(|| lane.level_of(name))
     }
 
     pub(super) fn lane(&self) -> &Arc<Mutex<Lane>> {

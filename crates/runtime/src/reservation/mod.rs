@@ -1,8 +1,8 @@
 //! CPU reservations, live: a budget in every period for a thread, a process with all its threads
 //! and children, or a command; and time constraints between them.
 //!
-//! There are two back ends. [`choose()`] decides which one holds a reservation, and gives the
-//! reason:
+//! There are three back ends. [`choose()`] decides which of the first two holds a reservation, and
+//! gives the reason; a server is asked for ([`choose_server`]):
 //!
 //! - The kernel's SCHED_DEADLINE, for the calling thread.
 //! - A timetable (`analysis::supply`, [`punctual_policy::table_dispatcher`]) that a *dispatcher*
@@ -11,7 +11,11 @@
 //!   dispatcher wakes by a high-resolution timer and preempts the owner, so keeping the budget does
 //!   not depend on the owner's cooperation.
 //!
-//! The guarantee: an owner gets its budget X in every window `[T, T + Y)`, from [`Held::since`] on,
+//! - A deferrable server, for a program with all that it starts ([`Reservations::make_room_for_server`]):
+//!   while its budget lasts it has a level of SCHED_FIFO, so it runs when it wakes, and beyond it
+//!   is an ordinary program until the next period.
+//!
+//! The guarantee of a timetable: an owner gets its budget X in every window `[T, T + Y)`, from [`Held::since`] on,
 //! also while other owners come and go, as far as the dispatcher is on time. `docs/reservations.md`
 //! has the proofs; `docs/CAVEATS.md` says what can make the dispatcher late.
 //!
@@ -19,7 +23,7 @@
 //! leaves behind.
 //!
 //! Reading order: [`choose()`], [`reservations`], `room`, [`held`], `lane`, `dispatcher`, `owner`,
-//! `before`, [`current`], [`constraint`], `requests`; `settings`, `kernel_offer`.
+//! `server`, `before`, [`current`], [`constraint`], `requests`; `settings`, `kernel_offer`.
 
 pub mod choose;
 pub mod constraint;
@@ -32,9 +36,10 @@ mod mailbox;
 mod owner;
 pub mod requests;
 mod reservations;
+mod server;
 mod settings;
 
-pub use choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose};
+pub use choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, choose_server};
 pub use constraint::{Constraint, Used};
 pub use current::{Adapted, Reserved};
 pub use error::{KernelOffer, Refused, StartError};

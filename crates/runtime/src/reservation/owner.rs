@@ -202,7 +202,27 @@ impl Owner {
         self.count(read.is_ok() && done);
     }
 
-    fn count(&self, worked: bool) {
+    /// Puts all threads of a group at `level`.
+    pub(super) fn raise(&self, level: u8, buffer: &mut [u8]) {
+        if let Hold::Group { freezer, .. } = &self.hold {
+            self.each(freezer, buffer, |thread| process::raise(thread, level));
+        }
+    }
+
+    /// Makes all threads of a group ordinary ones.
+    pub(super) fn lower(&self, buffer: &mut [u8]) {
+        if let Hold::Group { freezer, .. } = &self.hold {
+            self.each(freezer, buffer, process::lower);
+        }
+    }
+
+    /// Notes the time that a group used within the budgets of its server.
+    pub(super) fn set_inside(&self, used: Service) {
+        self.inside.store(used.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Counts what the kernel refused.
+    pub(super) fn count(&self, worked: bool) {
         self.refused.fetch_add(u64::from(!worked), Ordering::Relaxed);
     }
 }

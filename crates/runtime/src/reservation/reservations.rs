@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_analysis::Axis;
 use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::cgroup::group_clock::GroupClock;
 use punctual_linux::process::{self, Guard};
 use punctual_linux::sched;
 use punctual_linux::thread::{self, Tid};
@@ -189,6 +190,19 @@ impl Reservations {
         Room::of_all(&self.lane(cpu)?, asked)
     }
 
+    /// Makes room on `cpu` for a program in a server.
+    ///
+    /// # Errors
+    /// Returns a [`Refused`]; then nothing is reserved.
+    pub fn make_room_for_server(
+        &self,
+        cpu: usize,
+        reservation: Reservation,
+    ) -> Result<Room, Refused> {
+        GroupClock::probe(cpu)?;
+        Room::of_server(&self.lane(cpu)?, reservation)
+    }
+
     /// Starts a program as [`spawn`](Self::spawn) does, in room that was made before, for a
     /// `choice` of [`choose`].
     ///
@@ -214,12 +228,20 @@ impl Reservations {
         let (lane, cpu) = (Arc::clone(room.lane()), room.cpu());
         let me = i32::try_from(std::process::id()).map_err(std::io::Error::other)?;
         let freezer = Freezer::for_children_of(me)?;
-        let priority = (enforcement == Enforcement::Hard).then_some(IN_SLOT);
+        let level = room.level();
+        let priority = level.or((enforcement == Enforcement::Hard).then_some(IN_SLOT));
         process::join_on_exec(command, freezer.group(), cpu, priority)?;
+        let clock = match level {
+            Some(_) => Some(GroupClock::open(freezer.group(), cpu)?),
+            None => None,
+        };
         let hold = Hold::Group { freezer, enforcement };
         let mut held = self.hold(lane, hold, false, choice, thread::affinity())?;
         // This comes before the child exists: in a frozen group it waits for its first slot.
-        held.join(room);
+        match clock {
+            Some(clock) => held.serve(room, clock)?,
+            None => held.join(room),
+        }
         let child = command.spawn()?;
         Ok((child, held))
     }
@@ -359,6 +381,12 @@ impl Reservations {
 
     pub(super) fn requests(&self) -> &Log {
         &self.requests
+    }
+
+    /// Returns whether anything is reserved.
+    pub fn holds_anything(&self) -> bool {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().any(|lane| !locked(lane).is_empty())
     }
 
     /// Returns the share that the slots take of each CPU that has a timetable, in millionths,
