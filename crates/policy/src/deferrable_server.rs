@@ -43,19 +43,24 @@ pub struct DeferrableServer {
     limit: Service,
     /// The budget is used up.
     exhausted: bool,
+    /// The time by which the driver may be late.
+    allowance: Service,
     /// What was used beyond earlier budgets and has not been taken from later ones.
     owed: Service,
 }
 
 impl DeferrableServer {
-    /// Starts a server with a full budget at `now`.
-    pub fn new(reservation: Reservation, now: Instant, used: Service) -> Self {
+    /// Starts a server with a full budget at `now`, whose driver learns of the end of a budget up to
+    /// `allowance` late. What is used beyond that is forgiven: a hypervisor took the CPU meanwhile,
+    /// or the driver was kept from it, and what the holder would owe could be many budgets.
+    pub fn new(reservation: Reservation, allowance: Service, now: Instant, used: Service) -> Self {
         Self {
             reservation,
             period_end: now.saturating_add(reservation.period()),
             at_start: used,
             limit: used + reservation.budget(),
             exhausted: false,
+            allowance,
             owed: Service::ZERO,
         }
     }
@@ -94,7 +99,7 @@ impl DeferrableServer {
     fn use_up(&mut self, used: Service) {
         if !self.exhausted && used >= self.limit {
             self.exhausted = true;
-            self.owed += used - self.limit;
+            self.owed += (used - self.limit).min(self.allowance);
         }
     }
 }
@@ -117,7 +122,7 @@ mod tests {
     }
 
     fn server(text: &str) -> DeferrableServer {
-        DeferrableServer::new(text.parse().expect("valid"), at(0), ns(0))
+        DeferrableServer::new(text.parse().expect("valid"), ns(7), at(0), ns(0))
     }
 
     fn decision(left: u64, until: u64) -> Decision {
@@ -145,6 +150,17 @@ mod tests {
         assert_eq!(server.at(at(20), ns(13)), decision(0, 30));
         assert_eq!(server.at(at(30), ns(20)), decision(0, 40));
         assert_eq!(server.at(at(40), ns(20)), decision(2, 50));
+    }
+
+    #[test]
+    fn what_no_driver_could_have_ended_is_forgiven() {
+        let mut server = server("3ns/10ns");
+        assert_eq!(server.at(at(9), ns(9)), decision(0, 10));
+        assert_eq!(server.at(at(10), ns(9)), decision(0, 20));
+        let mut stolen =
+            DeferrableServer::new("3ns/10ns".parse().expect("valid"), ns(1), at(0), ns(0));
+        assert_eq!(stolen.at(at(9), ns(9)), decision(0, 10));
+        assert_eq!(stolen.at(at(10), ns(9)), decision(2, 20));
     }
 
     #[test]

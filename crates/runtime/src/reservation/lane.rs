@@ -55,6 +55,8 @@ pub(super) struct Lane {
     /// The admitted reservations, by the names that their owners have in the slots.
     system: System<u32>,
     next_name: u32,
+    /// The next name of a server, which no slot has: they count down.
+    next_server: u32,
     /// The newest table, and from when on it is followed.
     newest: Option<(Instant, Turns)>,
     once: Vec<Standing>,
@@ -109,6 +111,7 @@ impl Lane {
             number,
             system: System::of_timetable(number, settings.rules()),
             next_name: 0,
+            next_server: u32::MAX,
             newest: None,
             once: Vec::new(),
             next_once: 0,
@@ -146,6 +149,7 @@ impl Lane {
         let standing = self.standing();
         let joining = self.joining(asked, &standing);
         let mut trial = self.system.clone();
+        trial.settle(clock::now());
         let outcome = trial.admit(self.next_name, joining, &mut Steps::default());
         outcome.map(|_| ()).map_err(|refused| self.refused(refused))
     }
@@ -166,6 +170,7 @@ impl Lane {
     /// reserved yet. Returns the name of the first, which the names of the others follow, and from
     /// when on they count.
     fn admit_together(&mut self, asked: &[Reservation]) -> Result<(u32, Instant), Refused> {
+        self.settle();
         let first = self.next_name;
         let names = (0..).map(|at| first.wrapping_add(at));
         let requests: Vec<(u32, Request<'_>)> = names
@@ -205,15 +210,15 @@ impl Lane {
     /// Admits `asked` for an owner in a server, which is still to be
     /// [served](Self::serve). Returns its name, and from when on it counts.
     fn admit_server(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
+        self.settle();
         let now = clock::now();
-        self.system.settle(now);
         let (backend, cpu) = (Some(Backend::Server), Some(self.number));
         let enforcement = Enforcement::Soft;
         let request = Request::Command { reservation: asked, enforcement, backend, cpu };
-        let name = self.next_name;
+        let name = self.next_server;
         let outcome = self.system.admit(name, request, &mut Steps::default());
         outcome.map_err(|refused| self.refused(refused))?;
-        self.next_name = name.wrapping_add(1);
+        self.next_server = name.wrapping_sub(1);
         Ok((name, now))
     }
 
@@ -239,7 +244,8 @@ impl Lane {
         let place = (0..MOST_SERVERS).find(is_free);
         let place = place.ok_or(Refused::TooMany { most: MOST_SERVERS })?;
         let (level, looks) = (self.level_of(name), Arc::clone(&self.looks));
-        let server = Server::start(asked, level, place, owner, clock, looks)?;
+        let server =
+            Server::start((asked, self.slots.context_switch), level, place, owner, clock, looks)?;
         self.servers.push((name, server));
         Ok(clock::now())
     }
@@ -367,11 +373,13 @@ impl Lane {
         self.send(Message::Follow { from, turns });
     }
 
-    /// Waits until the last change counts: there is one change at a time.
-    fn settle(&self) {
+    /// Waits until the last change counts: there is one change at a time. What left before is free
+    /// then, if it has no more effect.
+    fn settle(&mut self) {
         if let Some((from, _)) = &self.newest {
             clock::sleep_until(*from);
         }
+        self.system.settle(clock::now());
     }
 
     fn send(&mut self, message: Message) {

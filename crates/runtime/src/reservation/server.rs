@@ -76,10 +76,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the thread on the CPU of `looks`, for the group of `owner` whose `clock` counts there.
+    /// Starts the thread on the CPU of `looks`, which may be late by the allowance, for the group of `owner` whose `clock` counts there.
     /// The `place` must be free.
     pub(super) fn start(
-        reservation: Reservation,
+        (reservation, allowance): (Reservation, Service),
         level: u8,
         place: usize,
         owner: Arc<Owner>,
@@ -108,7 +108,7 @@ impl Server {
             let _ = ready_tx.send(entered);
             drop(ready_tx);
             if may_run {
-                running.serve(reservation);
+                running.serve(reservation, allowance);
             }
         };
         let thread = std::thread::Builder::new().name(format!("server-{cpu}")).spawn(body)?;
@@ -157,9 +157,9 @@ struct Running {
 
 impl Running {
     /// Serves the holder until it is told to end.
-    fn serve(&mut self, reservation: Reservation) {
+    fn serve(&mut self, reservation: Reservation, allowance: Service) {
         let (mut now, mut used) = (clock::now(), self.used());
-        let mut server = DeferrableServer::new(reservation, now, used);
+        let mut server = DeferrableServer::new(reservation, allowance, now, used);
         // The level of the holder's threads, `None` for that of ordinary ones, and since when.
         let (mut level, mut since) = (None, now);
         let mut served = Service::ZERO;

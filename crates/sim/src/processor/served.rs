@@ -70,12 +70,12 @@ impl<P: Processor, A: Arrivals, S: Sink> Served<P, A, S> {
         late: Service,
         sink: S,
     ) -> Self {
-        let late = late.at_full_speed();
+        let (allowance, late) = (late, late.at_full_speed());
         let holder = |(reservation, task): (Reservation, u32)| {
             let start = Instant::ZERO;
             let limit = reservation.budget();
             Holder {
-                server: DeferrableServer::new(reservation, start, Service::ZERO),
+                server: DeferrableServer::new(reservation, allowance, start, Service::ZERO),
                 used: Service::ZERO,
                 is_served: true,
                 look: Look::Period { at: start + reservation.period() + late, limit },
