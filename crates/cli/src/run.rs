@@ -33,7 +33,9 @@ const NOT_FOUND: u8 = 127;
 const HELP: &str = "\
 Examples:
   punctual run --reserve 2ms/8ms -- aplay song.wav
-      a player that gets 2 ms of processor time in every 8 ms, whatever else runs
+      a player that runs whenever it wakes, for up to 2 ms in every 8 ms, whatever else runs
+  punctual run --reserve 2ms/8ms --backend timetable -- ./stream
+      2 ms in every window of 8 ms, at times that a timetable sets
   punctual run --reserve 2ms/8ms --hard -- ./hog
       the same, but no more than that, with all its threads and processes
   punctual run --channel 2mbit/s,delay=5ms,dest=192.0.2.7:4000 -- ./send
@@ -47,7 +49,7 @@ Examples:
   punctual run --trace run.ptrace commands.toml
       records every slot that was given, for punctual why, report and export (docs/trace.md)
 
-A timetable controls the whole program, with all its threads and processes; the kernel \
+A server and a timetable control the whole program, with all its threads and processes; the kernel \
 (SCHED_DEADLINE) controls only its first thread. Without privilege, punctual asks the broker for \
 SCHED_DEADLINE (punctual serve, docs/broker.md). Standard input, output and error are the \
 program's own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT \
@@ -71,7 +73,7 @@ pub(crate) struct Args {
     /// The processor time and the period in which the program gets it, such as 2ms/8ms.
     #[arg(long, value_name = "BUDGET/PERIOD")]
     reserve: Option<Reservation>,
-    /// Let the program run as an ordinary one when its budget is used up [default with a
+    /// Let the program run as an ordinary one when its budget is used up [default with a server or a
     /// timetable].
     #[arg(long, conflicts_with = "hard", requires = "reserve")]
     soft: bool,
@@ -127,7 +129,8 @@ pub(crate) struct Args {
 /// The requested mechanism for a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Wanted {
-    /// A timetable; SCHED_DEADLINE if no timetable can be followed and no option requires one.
+    /// A server for a soft program, a timetable for a hard one or where no server can run;
+    /// SCHED_DEADLINE where neither can and no option requires one.
     #[default]
     Auto,
     /// SCHED_DEADLINE.

@@ -109,7 +109,7 @@ impl Prepared {
         settings: Settings,
         observer: &mut Observer<'_>,
     ) -> Result<Self, Error> {
-        Self::new(vec![program], None, usize::MAX, settings, observer)
+        Self::new(vec![program], None, (usize::MAX, true), settings, observer)
     }
 
     /// Admits a contract to `host`, and prepares those of its commands that `only` names, or all if
@@ -131,13 +131,14 @@ impl Prepared {
         }
         let only_admitted = plan::only_admitted(contract, &commands);
         let programs = commands.iter().map(|command| plan::program(command, contract)).collect();
-        Self::new(programs, only_admitted, contract.cpus.into(), settings, observer)
+        // Admission counted slots for commands without a back end.
+        Self::new(programs, only_admitted, (contract.cpus.into(), false), settings, observer)
     }
 
     fn new(
         programs: Vec<Program>,
         only_admitted: Option<String>,
-        cpus: usize,
+        (cpus, served): (usize, bool),
         settings: Settings,
         observer: &mut Observer<'_>,
     ) -> Result<Self, Error> {
@@ -149,7 +150,8 @@ impl Prepared {
         let mut all = Vec::with_capacity(programs.len());
         let mut trials = Vec::new();
         for program in programs {
-            let terms = program.reserve.map(|asked| start::terms(asked, &mut places, broker));
+            let terms =
+                program.reserve.map(|asked| start::terms(asked, served, &mut places, broker));
             let prepare = |asked| channel::prepare(&program, asked, broker);
             let found = terms
                 .transpose()

@@ -11,5 +11,6 @@ mod ends;
 mod kernel;
 mod live;
 mod profile;
+mod server;
 mod timetable;
 mod usage;

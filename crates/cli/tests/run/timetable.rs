@@ -92,7 +92,7 @@ fn a_hard_hog_gets_about_its_share_and_no_more() {
 #[test]
 fn a_soft_hogs_use_inside_and_outside_its_budget_is_told_apart() {
     let _alone = alone();
-    let options = ["--reserve", "2ms/10ms", "--json", "--"];
+    let options = ["--backend", "timetable", "--reserve", "2ms/10ms", "--json", "--"];
     let before = stolen();
     let Some(output) = run(&[&options[..], &HOGS].concat()) else { return };
     let stolen = stolen() - before;
@@ -112,7 +112,8 @@ fn a_soft_hogs_use_inside_and_outside_its_budget_is_told_apart() {
 fn a_process_left_running_does_not_change_the_sum_while_it_is_read() {
     let _alone = alone();
     let script = "(while :; do :; done) >&- 2>&- & echo $!; sleep 0.1";
-    let arguments = ["--reserve", "2ms/10ms", "--json", "--", "sh", "-c", script];
+    let by = ["--backend", "timetable", "--reserve", "2ms/10ms", "--json"];
+    let arguments = [&by[..], &["--", "sh", "-c", script]].concat();
     let Some(output) = run(&arguments) else { return };
     let left: i32 = text(&output.stdout).trim().parse().expect("an id");
     signal(left, "KILL");
@@ -131,19 +132,24 @@ fn it_is_on_the_cpu_that_was_asked_for() {
     let mut cpus = punctual_linux::thread::affinity();
     let cpu = cpus.remove(0).to_string();
     let show = "grep Cpus_allowed_list /proc/self/status | cut -f2";
-    let options = ["--reserve", "2ms/10ms", "--cpu", &cpu, "--quiet", "--", "sh", "-c", show];
-    let Some(output) = run(&options) else { return };
-    assert_eq!((text(&output.stdout).trim(), text(&output.stderr).trim()), (&*cpu, ""));
+    for by in ["timetable", "server"] {
+        let options = ["--backend", by, "--reserve", "2ms/10ms", "--cpu", &cpu, "--quiet"];
+        let Some(output) = run(&[&options[..], &["--", "sh", "-c", show]].concat()) else { return };
+        assert_eq!((text(&output.stdout).trim(), text(&output.stderr).trim()), (&*cpu, ""));
+    }
 }
 
 #[test]
 fn a_reservation_that_does_not_fit_is_refused_with_an_offer() {
     let _alone = alone();
-    let Some(output) = run(&["--reserve", "9.9ms/10ms", "--", "echo", "ran"]) else { return };
-    let why = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{why}");
-    assert!(why.contains("9.9ms/10ms does not fit"), "{why}");
-    assert!(why.contains("would be admitted if it had a budget of at most"), "{why}");
+    for (by, word) in [("timetable", "9.9ms/10ms does not fit"), ("server", "99.0 % of a CPU")] {
+        let options = ["--backend", by, "--reserve", "9.9ms/10ms", "--", "echo", "ran"];
+        let Some(output) = run(&options) else { return };
+        let why = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{why}");
+        assert!(why.contains(word), "{why}");
+        assert!(why.contains("would be admitted if it had a budget of at most"), "{why}");
+    }
 }
 
 #[test]

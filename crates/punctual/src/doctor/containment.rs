@@ -1,19 +1,33 @@
-//! Checks the needs of containment and cleanup: groups that can be frozen, CPUs that can be set
+//! Checks the needs of containment and cleanup: groups that can be frozen, groups whose time is counted, CPUs that can be set
 //! apart, timers as file descriptors, and no remains of killed processes.
 
 use std::fs;
 
 use punctual_linux::cgroup::Hierarchy;
 use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::cgroup::group_clock::GroupClock;
 use punctual_linux::timer::Timer;
-use punctual_linux::{clock, host, shm};
+use punctual_linux::{clock, host, shm, thread};
 use punctual_model::time::Duration;
 
 use super::check::Check;
 
 /// Returns all checks.
-pub(super) fn checks() -> [Check; 4] {
-    [freezer(), partitions(), watchdog_timer(), left_over()]
+pub(super) fn checks() -> [Check; 5] {
+    [freezer(), group_clock(), partitions(), watchdog_timer(), left_over()]
+}
+
+/// Counts the time of a child in a group on one CPU.
+fn group_clock() -> Check {
+    const NAME: &str = "server";
+    let cpu = thread::affinity().first().copied().unwrap_or(0);
+    match GroupClock::probe(cpu) {
+        Ok(()) => Check::ok(NAME, "a group's time on one CPU is counted, tried"),
+        Err(refused) => {
+            let found = "no server can run: soft programs have timetables, which do not know when they wake";
+            Check::warning(NAME, found, refused.to_string())
+        }
+    }
 }
 
 /// Freezes an empty group and removes it.

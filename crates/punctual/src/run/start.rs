@@ -45,10 +45,12 @@ impl Running {
 /// The part of a program that the kernel's reservation does not hold, for messages.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
-/// Chooses the back end and the terms. If this process has no privilege, the broker at `broker` is
-/// to grant the reservation.
+/// Chooses the back end and the terms: for a soft program without a back end a server if `served`, and
+/// a timetable otherwise. If this process has no privilege, the broker at `broker` is to grant the
+/// reservation.
 pub(super) fn terms(
     asked: Reserve,
+    served: bool,
     places: &mut Places,
     broker: Option<&Path>,
 ) -> Result<Terms, NotStarted> {
@@ -82,10 +84,18 @@ pub(super) fn terms(
         exact: true,
     };
     let facts = places.facts();
-    if backend == Some(Backend::Server) {
-        let choice = held::choose_server(wish, facts).map_err(Failure::cannot_here)?;
-        let enforcement = wish.enforcement;
-        return Ok(Terms { reservation, enforcement, choice, cpu, broker: None });
+    if backend == Some(Backend::Server) || served && backend.is_none() {
+        match held::choose_server(wish, facts) {
+            Ok(choice) => {
+                let enforcement = wish.enforcement;
+                return Ok(Terms { reservation, enforcement, choice, cpu, broker: None });
+            }
+            Err(no) if backend.is_some() && wish.enforcement == Enforcement::Hard => {
+                return Err(Failure::bad_input(no).into());
+            }
+            Err(no) if backend.is_some() => return Err(Failure::cannot_here(no).into()),
+            Err(_) => {}
+        }
     }
     match held::choose(wish, facts) {
         Ok(choice) => Ok(Terms {

@@ -4,6 +4,7 @@
 
 use punctual_analysis::supply::{Limits, TooCoarse};
 use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::cgroup::group_clock::GroupClock;
 use punctual_linux::host::KernelLimits;
 use punctual_linux::process;
 use punctual_linux::sched::{self, Class};
@@ -65,6 +66,8 @@ pub struct Facts {
     pub fifo: Result<(), String>,
     /// Freezing a group; checked by a trial.
     pub freezer: Result<(), String>,
+    /// Counting the time of a group on one CPU; checked by a trial.
+    pub group_clock: Result<(), String>,
     /// True if timers fire at any nanosecond.
     pub high_resolution: bool,
     /// The limits on a timetable ([`Settings::rules`]).
@@ -93,6 +96,8 @@ impl Facts {
             fifo: sched::try_out(Class::Fifo { priority: DISPATCHER })
                 .map_err(|error| words(&error)),
             freezer,
+            group_clock: GroupClock::probe(settings.cpus.first().copied().unwrap_or(0))
+                .map_err(|error| words(&error)),
             high_resolution: clock::resolution() < Duration::from_micros(100),
             slots: settings.rules().limits,
         }
@@ -123,11 +128,8 @@ pub enum Unsuitable {
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
     /// A server serves programs that begin in it.
-    #[error(
-        "a server holds a program that it starts, softly: {0}; take a timetable, or start the program \
-         under the server"
-    )]
-    NoServer(&'static str),
+    #[error("{0}; a timetable would do it")]
+    NoServer(String),
     /// A server keeps what it was admitted with.
     #[error("a server does not change while it serves; end it, and begin with the new amount")]
     ServerStays,
@@ -186,16 +188,21 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
 /// # Errors
 /// An [`Unsuitable`].
 pub fn choose_server(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
-    let because = "a server runs it whenever it wakes, within its budget".to_owned();
+    let no = |why: &str| Err(Unsuitable::NoServer(why.to_owned()));
     if wish.enforcement == Enforcement::Hard {
-        return Err(Unsuitable::NoServer("beyond its budget it is an ordinary program"));
+        return no("beyond its budget a server's program is an ordinary one, so it is never hard");
     }
     if wish.kind != Kind::Command {
-        return Err(Unsuitable::NoServer("it counts the time of a group from its beginning"));
+        return no("a server holds programs that it starts");
     }
-    let no = |why: &String| Unsuitable::NoTimetable { because: because.clone(), why: why.clone() };
-    facts.fifo.as_ref().map_err(no)?;
+    if let Err(why) = facts.fifo.as_ref().and(facts.group_clock.as_ref()) {
+        return no(&format!("a server cannot run here: {why}"));
+    }
+    if !facts.high_resolution {
+        return no("a server ends budgets by timers, and those of this host fire at ticks only");
+    }
     facts.slots.hold(wish.reservation, wish.enforcement)?;
+    let because = "a server runs it whenever it wakes, up to its budget in each period".to_owned();
     Ok(Choice { backend: Backend::Server, because })
 }
 
@@ -260,6 +267,7 @@ mod tests {
             limits: KernelLimits::DEFAULT,
             fifo: Ok(()),
             freezer: Ok(()),
+            group_clock: Ok(()),
             high_resolution: true,
             slots: Limits { context_switch: Service::from_micros(100), ..Limits::default() },
         }
@@ -312,6 +320,23 @@ mod tests {
         let refused = choose(small, &facts()).expect_err("a slot of 1099 us");
         assert!(refused.to_string().contains("at least 1ms"), "{refused}");
         assert!(choose(Wish { enforcement: Enforcement::Soft, ..small }, &facts()).is_ok());
+    }
+
+    #[test]
+    fn a_server_holds_soft_programs_where_the_kernel_counts_their_time() {
+        let soft = Wish { kind: Kind::Command, enforcement: Enforcement::Soft, ..wish() };
+        let choice = choose_server(soft, &facts()).expect("all is there");
+        assert_eq!(choice.backend, Backend::Server);
+        for (wish, facts, word) in [
+            (Wish { enforcement: Enforcement::Hard, ..soft }, facts(), "never hard"),
+            (Wish { kind: Kind::Process, ..soft }, facts(), "that it starts"),
+            (soft, Facts { fifo: Err("no right".into()), ..facts() }, "no right"),
+            (soft, Facts { group_clock: Err("no count".into()), ..facts() }, "no count"),
+            (soft, Facts { high_resolution: false, ..facts() }, "ticks"),
+        ] {
+            let why = choose_server(wish, &facts).expect_err("unsuitable").to_string();
+            assert!(why.contains(word) && why.contains("a timetable would do it"), "{why}");
+        }
     }
 
     #[test]

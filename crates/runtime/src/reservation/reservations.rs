@@ -199,7 +199,6 @@ impl Reservations {
         cpu: usize,
         reservation: Reservation,
     ) -> Result<Room, Refused> {
-        GroupClock::probe(cpu)?;
         Room::of_server(&self.lane(cpu)?, reservation)
     }
 

@@ -1,0 +1,105 @@
+//! `punctual run` with a deferrable server, the default for a soft program.
+
+use super::live::{Live, alone, eventually, json, number, policy, run, signal, text};
+
+/// Returns whether no server can run here, and prints the reason.
+fn is_without_server() -> bool {
+    let cpu = punctual_linux::thread::affinity()[0];
+    match punctual_linux::cgroup::group_clock::GroupClock::probe(cpu) {
+        Ok(()) => false,
+        Err(why) => {
+            println!("skipped: {why}");
+            true
+        }
+    }
+}
+
+#[test]
+fn a_soft_program_has_a_server_and_runs_at_its_level_while_it_sleeps() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    // A program that sleeps keeps its budget, and with it the level that it wakes up with.
+    let script = "sleep 600 & echo $!; wait";
+    let Some(mut running) = Live::with_ids(&["--reserve", "2ms/10ms", "--", "sh", "-c", script], 1)
+    else {
+        return;
+    };
+    let child = running.ids()[0];
+    // Its start may have taken the budget of some periods.
+    let is_raised = eventually(|| policy(child).as_deref() == Some("1"));
+    signal(child, "TERM");
+    running.wait();
+    assert!(is_raised, "SCHED_FIFO, and its children as well");
+}
+
+#[test]
+fn a_hog_gets_its_budget_at_the_level_and_the_rest_as_an_ordinary_program() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    let hog = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let Some(output) = run(&["--reserve", "2ms/10ms", "--json", "--", "sh", "-c", hog]) else {
+        return;
+    };
+    let summary = json(&output);
+    let is = |key: &str| summary[key].as_str().map(str::to_owned).unwrap_or_default();
+    assert_eq!((&*is("backend"), &*is("enforcement")), ("server", "soft"), "{summary}");
+    assert_eq!((number(&summary, "exit_code"), number(&summary, "failures")), (0, 0));
+    assert!(summary["slots"].is_null(), "{summary}");
+    let inside = number(&summary, "inside_ns");
+    let both = inside + number(&summary, "outside_ns");
+    assert!(inside > 0 && both == number(&summary, "exec_time_ns"), "{summary}");
+}
+
+#[test]
+fn programs_that_wait_for_each_other_by_spinning_make_progress() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    // The first spins until the second, which needs the same CPU, has removed the file.
+    let script = "f=$(mktemp); (rm $f) & while [ -e $f ]; do :; done; echo done";
+    let arguments = ["--reserve", "1ms/20ms", "--quiet", "--", "sh", "-c", script];
+    let Some(output) = run(&arguments) else { return };
+    assert_eq!(text(&output.stdout), "done\n");
+}
+
+#[test]
+fn nothing_is_left_when_it_is_killed() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    let script = "sleep 600 & echo $!; wait";
+    let Some(mut running) = Live::with_ids(&["--reserve", "2ms/10ms", "--", "sh", "-c", script], 1)
+    else {
+        return;
+    };
+    let child = running.ids()[0];
+    signal(running.pid(), "KILL");
+    running.wait();
+    // The program dies with its parent; what it left behind is an ordinary process.
+    assert!(eventually(|| policy(child).as_deref() != Some("1")), "{:?}", policy(child));
+    signal(child, "KILL");
+}
+
+#[test]
+fn what_a_server_cannot_do_is_refused() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    for (options, code, word) in [
+        (&["--reserve", "2ms/10ms", "--hard"][..], 2, "never hard"),
+        (&["--reserve", "50us/10ms"], 1, "the least is"),
+    ] {
+        let all = [&["--backend", "server"][..], options, &["--", "echo", "ran"]];
+        let Some(output) = run(&all.concat()) else { return };
+        let why = text(&output.stderr);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(code), ""), "{why}");
+        assert!(why.contains(word), "{why}");
+    }
+}
