@@ -234,12 +234,13 @@ fn one(args: &Args, program: Program) -> Outcome {
 }
 
 fn contract(args: &Args, file: &Path) -> Outcome {
-    let Declared { contract, text: declared, .. } = read_contract(file)?;
+    let declared = read_contract(file)?;
+    let contract = &declared.contract;
     let host = args.profile.choose()?.host;
     let tell = &mut |notice: &Notice<'_>| notices::print(notice, args.manner());
-    let prepared = match Prepared::contract(&contract, &host, &args.only, args.settings(), tell) {
+    let prepared = match Prepared::contract(contract, &host, &args.only, args.settings(), tell) {
         Ok(prepared) => prepared,
-        Err(error) => return not_prepared(args, file, error),
+        Err(error) => return not_prepared(args, file, &declared, error),
     };
     if args.dry_run {
         let plan = match prepared.plan() {
@@ -253,7 +254,7 @@ fn contract(args: &Args, file: &Path) -> Outcome {
         }
         return Ok(Exit::Kept);
     }
-    let ended = match prepared.run(args.trace.of_live_run(&declared)?, tell) {
+    let ended = match prepared.run(args.trace.of_live_run(&declared.text)?, tell) {
         Ok(ended) => ended,
         Err(error) => return not_run(error),
     };
@@ -283,19 +284,23 @@ fn say_broken(ran: &Ran) {
 }
 
 /// Reports why the programs of a contract could not be prepared.
-fn not_prepared(args: &Args, file: &Path, error: Error) -> Outcome {
-    let file = file.display();
+fn not_prepared(args: &Args, file: &Path, declared: &Declared, error: Error) -> Outcome {
+    let name = file.display();
     match error {
-        Error::NoCommand => Err(Failure::bad_input(format!(
-            "{file}: names no program to start; add a [[command]] (docs/contract.md), or only admit \
-             it: punctual admit {file}"
+        Error::NoCommand if declared.is_rt_app() => Err(Failure::bad_input(format!(
+            "{name}: a workload of rt-app, which names threads and no program to start; run it with rt-app, or \
+             only admit it: punctual admit {name} (docs/rt-app.md)"
         ))),
-        Error::UnknownCommand { .. } => Err(Failure::bad_input(format!("{file}: {error}"))),
+        Error::NoCommand => Err(Failure::bad_input(format!(
+            "{name}: names no program to start; add a [[command]] (docs/contract.md), or only admit \
+             it: punctual admit {name}"
+        ))),
+        Error::UnknownCommand { .. } => Err(Failure::bad_input(format!("{name}: {error}"))),
         Error::NotAdmitted(refused) => {
             say(&if args.json {
                 output::json_line(&refused)?
             } else {
-                format!("{refused}\nthe numbers: punctual admit {file}")
+                format!("{refused}\nthe numbers: punctual admit {name}")
             });
             Ok(Exit::Refused)
         }

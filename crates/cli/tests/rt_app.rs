@@ -100,6 +100,17 @@ fn bad_workloads_exit_with_2_and_say_where() {
 }
 
 #[test]
+fn a_workload_has_no_program_to_run() {
+    let output = punctual(&["run", &example("pipeline.json")]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("a workload of rt-app") && !message.contains("[[command]]"),
+        "{message}"
+    );
+}
+
+#[test]
 fn the_name_decides_for_a_file_and_the_first_brace_for_standard_input() {
     let workload = "/* c */ // d\n\t{ \"tasks\":{\"a\":{\"run\":1,\"timer\":{\"period\":9}}} }";
     let contract = "# { \n[[task]]\nname = \"a\"\nperiod = \"9us\"\nwcet = \"1us\"\n";

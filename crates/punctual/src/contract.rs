@@ -24,6 +24,14 @@ pub struct Declared {
     pub text: String,
 }
 
+impl Declared {
+    /// Returns whether it is a workload of rt-app, which names no program to start.
+    pub fn is_rt_app(&self) -> bool {
+        // TOML never begins with a brace.
+        begins_as_json(self.text.as_bytes())
+    }
+}
+
 /// A result for a contract, with the notes that came up while its file was read. It serialises as
 /// the keys of the result, and `notes`.
 #[derive(Clone, Copy, Debug, Serialize)]

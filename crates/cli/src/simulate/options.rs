@@ -48,8 +48,8 @@ follow the pattern, the turns of their upcalls are periodic, and their channels 
 hand over. The egress scheduler of the channel server sends for the channels. Its thread runs below
 the reservations and above the tasks, with the wake-up latency that admission assumes.
 
-Exit codes: 0 nothing was late, 1 something was (--witness: a schedule was found), 2 bad usage or
-bad contract.";
+Exit codes: 0 admitted, and nothing was late, 1 refused, or something was late (--witness: a schedule
+was found), 2 bad usage or bad contract.";
 
 /// Runs a contract under its own policy in virtual time
 #[derive(clap::Args, Clone)]

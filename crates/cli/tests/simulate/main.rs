@@ -146,6 +146,19 @@ fn a_late_job_is_exit_1_and_a_seed_replays_a_run() {
 }
 
 #[test]
+fn a_refused_contract_is_exit_1_even_if_nothing_was_late() {
+    let (_folder, path) = written(BLOCKED);
+    let report = json(&[&path], 1);
+    let late: Vec<_> = list(&report, "tasks").iter().map(|task| &task["late"]).collect();
+    assert_eq!(
+        (&report["admitted"], late),
+        (&false.into(), vec![&0.into(), &0.into()]),
+        "{report}"
+    );
+    assert_eq!(punctual(&["admit", &path]).status.code(), Some(1));
+}
+
+#[test]
 fn entries_past_their_proven_bounds_are_marked() {
     let text = |arguments: &[&str]| String::from_utf8(punctual(arguments).stdout).expect("UTF-8");
     let kept = text(&["simulate", STUDIO]);
@@ -206,7 +219,7 @@ fn patterns_differ_and_say_what_was_drawn() {
 fn an_adversary_lets_the_longest_quantum_begin_just_before() {
     let (_folder, path) = written(BLOCKED);
     // If both are released together, the second quantum ends 2 ms after a release.
-    assert_eq!(json(&[&path], 0)["tasks"][0]["max_response_time_ns"], 6_000_000);
+    assert_eq!(json(&[&path], 1)["tasks"][0]["max_response_time_ns"], 6_000_000);
     let report = json(&[&path, "--arrivals", "adversarial"], 1);
     // 7 ms less 1 ns of the quantum, then its own 4 ms.
     assert_eq!(report["tasks"][0]["max_response_time_ns"], 10_999_999);

@@ -8,7 +8,7 @@ use crate::common::{punctual, text};
 #[test]
 fn a_refused_contract_has_a_witness() {
     let (folder, path) = written(BLOCKED);
-    let refused = page(&[&path], 0);
+    let refused = page(&[&path], 1);
     let again = format!("punctual simulate --witness {path}");
     assert!(refused.contains(&again), "{refused}");
     let admit = punctual(&["admit", &path]);
