@@ -4,7 +4,7 @@ PACKAGES := pkg-config gcc g++ make libelf-dev zlib1g-dev
 # What the modem takes beside that; `punctual` does without.
 MODEM_PACKAGES := libspandsp-dev
 # Programs that the tests run as clients of the modem; without them those tests are ignored.
-TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3
+TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3 python3-venv
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
@@ -30,7 +30,7 @@ KERNEL ?= 6.12
 # How many of the 41 seeds `make machines-soak` takes that together cut at every call.
 CUT_SEEDS ?= 41
 
-.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem deps modem-deps build build-modem msrv publish-check
+.PHONY: demo test test-python machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem deps modem-deps build build-modem msrv publish-check
 
 demo: build-modem
 	$(MODEM) demo $(ARGS)
@@ -40,6 +40,11 @@ test: modem-deps
 	cargo build --locked --package punctual-interpose
 	$(BUILD_LIBRARY) --profile quick
 	tools/test --workspace --locked
+	tools/test-python
+
+# The Python package (docs/python.md): builds a wheel and runs its tests.
+test-python:
+	tools/test-python
 
 # The kernels that people run, emulated (docs/machines.md): every job on every kernel. For one of
 # them: make machines ARGS="doctor --kernel 6.12-rt --seed 7"

@@ -1163,7 +1163,7 @@ typedef struct punctual_command {
     uint64_t period_ns;
     /**
      * Not zero: the program waits for its next period when its budget is used up. Zero: this host
-     * chooses; by a timetable the program goes on as an ordinary one.
+     * chooses; by a server or a timetable the program goes on as an ordinary one.
      */
     uint32_t hard;
     /**
@@ -1597,9 +1597,9 @@ enum punctual_error punctual_why(const char *trace, struct punctual_result **res
 enum punctual_error punctual_doctor(const char *interface, struct punctual_result **result);
 
 /**
- * Starts a program under a reservation, like `punctual run --reserve`: by a timetable, with all
- * that the program starts, or else by SCHED_DEADLINE, its first thread alone. With a timetable the
- * memory of this process is locked while the program runs, if it may be. The program is killed
+ * Starts a program under a reservation, like `punctual run --reserve`: by a server or a timetable,
+ * with all that the program starts, or else by SCHED_DEADLINE, its first thread alone. With the
+ * first two the memory of this process is locked while the program runs, if it may be. The program is killed
  * when this process ends. Returns PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if the
  * reservation does not fit, PUNCTUAL_EINVAL if the program cannot be executed, and PUNCTUAL_EHOST
  * if nothing here can hold it.

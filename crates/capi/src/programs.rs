@@ -43,7 +43,7 @@ pub struct punctual_command {
     /// Y: the period.
     pub period_ns: u64,
     /// Not zero: the program waits for its next period when its budget is used up. Zero: this host
-    /// chooses; by a timetable the program goes on as an ordinary one.
+    /// chooses; by a server or a timetable the program goes on as an ordinary one.
     pub hard: u32,
     /// Must be zero.
     pub reserved: u32,
@@ -164,9 +164,9 @@ fn run(
     })
 }
 
-/// Starts a program under a reservation, like `punctual run --reserve`: by a timetable, with all
-/// that the program starts, or else by SCHED_DEADLINE, its first thread alone. With a timetable the
-/// memory of this process is locked while the program runs, if it may be. The program is killed
+/// Starts a program under a reservation, like `punctual run --reserve`: by a server or a timetable,
+/// with all that the program starts, or else by SCHED_DEADLINE, its first thread alone. With the
+/// first two the memory of this process is locked while the program runs, if it may be. The program is killed
 /// when this process ends. Returns PUNCTUAL_EREFUSED, with a counter-offer in the sentence, if the
 /// reservation does not fit, PUNCTUAL_EINVAL if the program cannot be executed, and PUNCTUAL_EHOST
 /// if nothing here can hold it.

@@ -163,12 +163,24 @@ impl Reserved {
     /// Sleeps until the next period begins, on a grid that does not drift. Returns its beginning
     /// (CLOCK_MONOTONIC).
     pub fn wait_for_next_period(&mut self) -> Instant {
-        let (now, period) = (clock::now(), self.reservation.period());
-        let passed = now.saturating_since(self.period_start) / period + 1;
-        self.period_start += period * passed;
-        clock::sleep_until(self.period_start);
+        let at = self.next_period();
+        clock::sleep_until(at);
+        self.enter_period(at);
+        at
+    }
+
+    /// Returns the beginning of the next period (CLOCK_MONOTONIC), for a thread that waits for it
+    /// by other means and then [enters](Self::enter_period) it.
+    pub fn next_period(&self) -> Instant {
+        let period = self.reservation.period();
+        let passed = clock::now().saturating_since(self.period_start) / period + 1;
+        self.period_start + period * passed
+    }
+
+    /// Begins the account of the period from `at` on.
+    pub fn enter_period(&mut self, at: Instant) {
+        self.period_start = at;
         self.before = clock::thread_cpu_time();
-        self.period_start
     }
 
     /// Returns the processor time that the thread used since this period began.

@@ -1,0 +1,291 @@
+"""Real-time guarantees for periodic work on stock Linux.
+
+``admit`` decides whether a contract fits on a host, ``simulate`` runs it in virtual time, ``start``
+and ``run`` put programs under reservations, ``reserve`` the calling thread, ``why`` judges a trace,
+and ``doctor`` says what this host can promise. Each answer has the keys that the command of that
+name prints with ``--json``; keys that end in ``_ns`` are nanoseconds.
+
+>>> import punctual_rt
+>>> answer = punctual_rt.admit(text='''
+... [[task]]
+... name = "mixer"
+... period = "10ms"
+... wcet = "2ms"
+... ''', profile="ideal")
+>>> answer.admitted, answer.tasks[0].response_time_bound_ns
+(True, 2000000)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import os
+import signal as _signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias
+
+from . import _native
+from ._native import BadInput, CannotHere, Refused
+
+__all__ = [
+    "Answer",
+    "BadInput",
+    "CannotHere",
+    "Program",
+    "Refused",
+    "Reserved",
+    "admit",
+    "doctor",
+    "reserve",
+    "run",
+    "simulate",
+    "start",
+    "why",
+]
+
+Time: TypeAlias = str | timedelta | int
+"""A time: a text such as ``"2ms"``, a ``timedelta``, or whole nanoseconds."""
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+BROKER = "/run/punctual/broker.sock"
+"""The socket of this host's broker."""
+
+
+class Answer(dict[str, Any]):
+    """An answer. Its keys are attributes as well, and Jupyter shows it as tables."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            known = ", ".join(self)
+            raise AttributeError(f"the answer has no {name}; it has {known}") from None
+
+    def _repr_html_(self) -> str:
+        tables, rest = [], {}
+        for key, value in self.items():
+            rows = value if isinstance(value, list) else []
+            if rows and all(isinstance(row, Mapping) for row in rows):
+                tables.append(_table(key, rows))
+            elif isinstance(value, Mapping):
+                tables.append(_table(key, [value]))
+            else:
+                rest[key] = value
+        return (_table("", [rest]) if rest else "") + "".join(tables)
+
+
+def _table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    head = "".join(f"<th>{html.escape(key)}</th>" for key in keys)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(_cell(key, row.get(key)))}</td>" for key in keys) + "</tr>"
+        for row in rows
+    )
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if key.endswith("_ns") and isinstance(value, int):
+        return f"{value / 1e6:g} ms"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _answer(text: str) -> Answer:
+    answer = json.loads(text, object_hook=Answer)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def _time(time: Time) -> str:
+    if isinstance(time, timedelta):
+        micros = time // timedelta(microseconds=1)
+        return f"{micros}us"
+    return time if isinstance(time, str) else f"{time}ns"
+
+
+def _reservation(budget: Time, period: Time) -> str:
+    return f"{_time(budget)}/{_time(period)}"
+
+
+def admit(
+    contract: StrPath | None = None,
+    *,
+    text: str | None = None,
+    profile: StrPath | None = None,
+    explain: bool = False,
+) -> Answer:
+    """Decides whether a contract fits on a host, with the numbers or a refusal and what would fit.
+
+    The contract is a file (TOML, or rt-app's JSON) or a ``text``. ``profile`` is a host profile, or
+    ``"ideal"`` for a host on which switches are free; by default it is the one measured here.
+    ``answer.admitted`` says the outcome, and ``answer.refusal`` the reason. An explanation says how
+    far each number could grow, and takes several times as long.
+
+    Raises ``BadInput``, with the position, if the contract is not valid.
+    """
+    return _answer(_native.admit(contract, text, profile, explain))
+
+
+def simulate(
+    contract: StrPath | None = None,
+    *,
+    text: str | None = None,
+    profile: StrPath | None = None,
+    length: Time | None = None,
+    seed: int | None = None,
+    arrivals: Literal["periodic", "sporadic", "bursty", "adversarial"] | None = None,
+) -> Answer:
+    """Runs a contract under its own policy in virtual time, for 10 s of it unless ``length`` says.
+
+    With a ``seed`` arrivals are sporadic and execution times drawn; the same seed gives the same
+    run. A refused contract on one CPU runs all the same: ``answer.admitted`` says so.
+    """
+    until = None if length is None else _time(length)
+    return _answer(_native.simulate(contract, text, profile, until, seed, arrivals))
+
+
+def why(trace: StrPath) -> tuple[list[Answer], Answer]:
+    """Judges a trace file: returns a record with the causes for each late job, and the verdict."""
+    late, end = _native.why_late(os.fspath(trace))
+    return [_answer(one) for one in late], _answer(end)
+
+
+def doctor(interface: str | None = None) -> Answer:
+    """Tries out which promises this host can keep, which takes a second or two."""
+    return _answer(_native.diagnose(interface))
+
+
+class Program:
+    """A program that runs under a reservation. It is killed with this process."""
+
+    def __init__(self, native: _native.Program) -> None:
+        self._native = native
+
+    @property
+    def pid(self) -> int:
+        """The id of the program's first process."""
+        return self._native.pid
+
+    def send_signal(self, signal: int) -> None:
+        """Sends a signal to the program's first process; ``ProcessLookupError`` if it has ended."""
+        self._native.send_signal(int(signal))
+
+    def terminate(self) -> None:
+        """Asks the program to end (SIGTERM)."""
+        self.send_signal(_signal.SIGTERM)
+
+    def wait(self, timeout: float | None = None) -> Answer:
+        """Waits for the end and returns the account; ``answer.exit_code`` is the program's own.
+
+        Raises ``TimeoutError`` if the program still runs after ``timeout`` seconds.
+        """
+        _code, account = self._native.wait(timeout)
+        return _answer(account)
+
+    def __await__(self):
+        """Waits for the end without keeping the event loop from its other work."""
+        return asyncio.to_thread(self.wait).__await__()
+
+
+def start(
+    command: Sequence[StrPath],
+    budget: Time,
+    period: Time,
+    *,
+    hard: bool | None = None,
+    backend: Literal["server", "timetable", "kernel"] | None = None,
+    cpu: int | None = None,
+    cwd: StrPath | None = None,
+    env: Mapping[str, str] | None = None,
+    broker: StrPath | None = BROKER,
+) -> Program:
+    """Starts a program that has ``budget`` of processor time in every ``period``.
+
+    It holds for all threads and processes of the program, from its first instruction on. By default
+    it is soft, and a server runs the program whenever it wakes; ``hard`` holds it down to its budget.
+    ``env`` is added to this process's environment. Without privilege the ``broker`` is asked.
+
+    Raises ``Refused``, with what would be admitted, ``CannotHere``, or ``BadInput``.
+    """
+    words = [os.fspath(word) for word in command]
+    environment = list((env or {}).items())
+    native = _native.Program(
+        words, _reservation(budget, period), hard, backend, cpu, cwd, environment, broker
+    )
+    return Program(native)
+
+
+def run(command: Sequence[StrPath], budget: Time, period: Time, **options: Any) -> Answer:
+    """Starts a program like ``start``, waits for its end and returns its account.
+
+    An exception, such as KeyboardInterrupt, ends the program first.
+    """
+    program = start(command, budget, period, **options)
+    try:
+        return program.wait()
+    except BaseException:
+        try:
+            program.terminate()
+            program.wait()
+        except ProcessLookupError:
+            pass
+        raise
+
+
+class Reserved:
+    """The reservation of the thread that made it. Other threads must not use it."""
+
+    def __init__(self, native: _native.Reserved) -> None:
+        self._native = native
+
+    @property
+    def backend(self) -> str:
+        """Who holds it: ``"kernel"`` or ``"timetable"``."""
+        return self._native.because[0]
+
+    @property
+    def because(self) -> str:
+        """The reason for that choice."""
+        return self._native.because[1]
+
+    @property
+    def used_ns(self) -> int:
+        """The processor time that the thread used since this period began."""
+        return self._native.used_ns
+
+    @property
+    def left_ns(self) -> int:
+        """The rest of this period's budget."""
+        return self._native.left_ns
+
+    def wait_for_next_period(self) -> int:
+        """Sleeps until the next period and returns its beginning, as time.monotonic_ns() has it."""
+        return self._native.wait_for_next_period()
+
+    def change(self, budget: Time, period: Time) -> None:
+        """Changes the budget and the period; ``Refused`` leaves them as they are."""
+        self._native.change(_reservation(budget, period))
+
+
+@contextmanager
+def reserve(
+    budget: Time, period: Time, *, hard: bool = True, exact: bool = False
+) -> Iterator[Reserved]:
+    """Reserves ``budget`` in every ``period`` for the calling thread, for the time of a ``with``.
+
+    The kernel holds a hard one, to within a scheduler tick or two; ``exact`` holds it to its budget
+    by a timetable.
+    """
+    native = _native.Reserved(_reservation(budget, period), hard, exact)
+    try:
+        yield Reserved(native)
+    finally:
+        native.end()

@@ -1,0 +1,53 @@
+from os import PathLike
+
+StrPath = str | PathLike[str]
+
+class Refused(Exception):
+    """The request is refused. The text has the numbers, and what would be admitted instead."""
+
+class BadInput(ValueError):
+    """The contract, the trace or an argument is wrong. The text says where."""
+
+class CannotHere(OSError):
+    """This host cannot do it. The text says what to do about it."""
+
+class Program:
+    def __init__(
+        self,
+        words: list[str],
+        reservation: str,
+        hard: bool | None,
+        backend: str | None,
+        cpu: int | None,
+        directory: StrPath | None,
+        environment: list[tuple[str, str]],
+        broker: StrPath | None,
+    ) -> None: ...
+    @property
+    def pid(self) -> int: ...
+    def send_signal(self, signal: int) -> None: ...
+    def wait(self, seconds: float | None) -> tuple[int, str]: ...
+
+class Reserved:
+    def __init__(self, reservation: str, hard: bool, exact: bool) -> None: ...
+    def end(self) -> None: ...
+    @property
+    def because(self) -> tuple[str, str]: ...
+    def wait_for_next_period(self) -> int: ...
+    @property
+    def used_ns(self) -> int: ...
+    @property
+    def left_ns(self) -> int: ...
+    def change(self, reservation: str) -> None: ...
+
+def admit(path: StrPath | None, text: str | None, profile: StrPath | None, explain: bool) -> str: ...
+def simulate(
+    path: StrPath | None,
+    text: str | None,
+    profile: StrPath | None,
+    length: str | None,
+    seed: int | None,
+    arrivals: str | None,
+) -> str: ...
+def why_late(trace: StrPath) -> tuple[list[str], str]: ...
+def diagnose(interface: str | None) -> str: ...

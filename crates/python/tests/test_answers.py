@@ -1,0 +1,87 @@
+"""Answers about contracts and traces."""
+
+import doctest
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+from datetime import timedelta
+
+import punctual_rt
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+STUDIO = ROOT / "examples" / "studio.toml"
+OVERLOADED = ROOT / "examples" / "overloaded.toml"
+MIXER = '[[task]]\nname = "mixer"\nperiod = "10ms"\nwcet = "2ms"\n'
+
+
+def test_the_example_of_the_module_is_true():
+    assert doctest.testmod(punctual_rt).failed == 0
+
+
+def test_a_contract_is_admitted_with_its_numbers():
+    answer = punctual_rt.admit(text=MIXER, profile="ideal")
+    assert answer.admitted and answer["refusal"] is None
+    assert answer.tasks[0].response_time_bound_ns == 2_000_000
+    assert punctual_rt.admit(STUDIO, profile="ideal").admitted
+    explained = punctual_rt.admit(str(STUDIO), profile="ideal", explain=True)
+    assert explained.could_grow
+
+
+def test_a_refusal_names_the_reason_and_what_would_fit():
+    answer = punctual_rt.admit(OVERLOADED, profile="ideal")
+    assert not answer.admitted
+    assert "encode" in answer.refusal.message and answer.refusal.counter_offers
+    with pytest.raises(AttributeError, match="it has"):
+        _ = answer.nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"text": "[[task]]\nname = 3\n"}, "text:2:8"),
+        ({}, "a file or as a text"),
+        ({"contract": STUDIO, "text": MIXER}, "a file or as a text"),
+        ({"contract": "/nowhere.toml"}, "/nowhere.toml"),
+        ({"text": MIXER, "profile": "/nowhere.toml"}, "/nowhere.toml"),
+    ],
+)
+def test_bad_input_is_a_value_error_with_the_place(arguments, words):
+    with pytest.raises(punctual_rt.BadInput, match=re.escape(words)) as raised:
+        punctual_rt.admit(**arguments)
+    assert isinstance(raised.value, ValueError)
+
+
+def test_a_run_in_virtual_time_is_replayed_by_its_seed():
+    ideal = {"text": MIXER, "profile": "ideal"}
+    once = punctual_rt.simulate(**ideal, length="1s")
+    assert (once.tasks[0].jobs, once.tasks[0].late) == (100, 0)
+    half = punctual_rt.simulate(**ideal, length=timedelta(milliseconds=500))
+    assert half.tasks[0].jobs == 50
+    drawn = [punctual_rt.simulate(**ideal, length=10**9, seed=seed) for seed in (7, 7, 8)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(punctual_rt.BadInput, match="adversarial"):
+        punctual_rt.simulate(**ideal, arrivals="never")
+
+
+def test_jupyter_sees_tables():
+    page = punctual_rt.admit(text=MIXER.replace("mixer", "<mixer>"), profile="ideal")._repr_html_()
+    assert page.count("<table>") >= 2 and "&lt;mixer&gt;" in page and "2 ms" in page
+
+
+def test_a_trace_is_judged(tmp_path):
+    punctual = shutil.which("punctual", path=str(ROOT / "target" / "debug"))
+    if punctual is None:
+        pytest.skip("ignored: the program is not built")
+    trace = tmp_path / "run.ptrace"
+    simulated = subprocess.run(
+        [punctual, "simulate", OVERLOADED, "--for", "1s", "--trace", trace], capture_output=True
+    )
+    assert simulated.returncode == 1, simulated.stderr
+    late, end = punctual_rt.why(trace)
+    assert late and late[0].causes
+    assert json.loads(json.dumps(end)) == end
+    with pytest.raises(punctual_rt.BadInput):
+        punctual_rt.why(STUDIO)

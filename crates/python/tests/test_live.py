@@ -1,0 +1,135 @@
+"""Programs and threads under reservations on this host. No test asserts a duration."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+
+import punctual_rt
+import pytest
+
+
+def live(call, *arguments, **options):
+    """Calls, and skips where this host cannot."""
+    try:
+        return call(*arguments, **options)
+    except punctual_rt.CannotHere as why:
+        pytest.skip(f"ignored: {why}")
+
+
+def test_a_program_runs_to_its_end_and_is_accounted_for(tmp_path):
+    script = "echo $WORD > out; exit 7"
+    account = live(
+        punctual_rt.run, ["sh", "-c", script], "2ms", "20ms", cwd=tmp_path, env={"WORD": "held"}
+    )
+    assert account.exit_code == 7 and account.exec_time_ns > 0
+    assert (tmp_path / "out").read_text() == "held\n"
+
+
+def test_a_refusal_is_raised_with_what_would_be_admitted():
+    with pytest.raises(punctual_rt.Refused, match="would be admitted"):
+        live(punctual_rt.start, ["true"], "19.9ms", "20ms", broker=None)
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "words"),
+    [
+        ([], {}, "no program"),
+        (["/nowhere"], {}, "/nowhere"),
+        (["true"], {"backend": "magic"}, "server"),
+        (["true"], {"cwd": "/nowhere"}, "/nowhere"),
+    ],
+)
+def test_a_bad_command_says_what(command, options, words):
+    with pytest.raises(punctual_rt.BadInput, match=words):
+        live(punctual_rt.start, command, "2ms", "20ms", **options)
+    with pytest.raises(punctual_rt.BadInput):
+        punctual_rt.start(["true"], "2ms", "1ms")
+
+
+def test_a_program_can_be_waited_for_and_ended():
+    program = live(punctual_rt.start, ["sleep", "600"], "2ms", "20ms")
+    assert os.path.exists(f"/proc/{program.pid}")
+    with pytest.raises(TimeoutError):
+        program.wait(0.05)
+    program.terminate()
+    account = program.wait()
+    assert account.signal == signal.SIGTERM
+    assert program.wait() == account
+    with pytest.raises(ProcessLookupError):
+        program.terminate()
+
+
+def test_an_event_loop_goes_on_meanwhile():
+    async def main():
+        program = live(punctual_rt.start, ["sleep", "0.3"], "2ms", "20ms")
+        turns = 0
+
+        async def turn():
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0.01)
+                turns += 1
+
+        turning = asyncio.create_task(turn())
+        account = await program
+        turning.cancel()
+        return account.exit_code, turns
+
+    code, turns = asyncio.run(main())
+    assert code == 0 and turns > 0
+
+
+def test_an_interrupt_ends_the_program():
+    # A shell may have started this with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            live(punctual_rt.run, ["sleep", "600"], "2ms", "20ms")
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_thread_reserves_for_itself():
+    def body():
+        with punctual_rt.reserve("2ms", "50ms") as reserved:
+            first = reserved.wait_for_next_period()
+            assert first <= time.monotonic_ns()
+            until = time.thread_time_ns() + 200_000
+            while time.thread_time_ns() < until:
+                pass
+            assert reserved.used_ns > 0 and reserved.left_ns < 2_000_000
+            assert reserved.wait_for_next_period() - first >= 50_000_000
+            assert reserved.backend in ("kernel", "timetable") and reserved.because
+        with pytest.raises(punctual_rt.BadInput, match="has ended"):
+            _ = reserved.used_ns
+
+    # In a thread of its own: the main thread of a test stays as it is.
+    failed = []
+
+    def guarded():
+        try:
+            live(body)
+        except BaseException as why:  # noqa: BLE001 - raised again in the test's thread
+            failed.append(why)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def test_the_host_is_looked_at():
+    found = punctual_rt.doctor()
+    assert {"able", "checks"} <= set(found)
+    assert all(check.name for check in found.checks)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
