@@ -4,7 +4,7 @@ PACKAGES := pkg-config gcc g++ make libelf-dev zlib1g-dev
 # What the modem takes beside that; `punctual` does without.
 MODEM_PACKAGES := libspandsp-dev
 # Programs that the tests run as clients of the modem; without them those tests are ignored.
-TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3 python3-venv
+TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3 python3-venv python3-pip
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
@@ -40,10 +40,11 @@ test: modem-deps
 	cargo build --locked --package punctual-interpose
 	$(BUILD_LIBRARY) --profile quick
 	tools/test --workspace --locked
-	tools/test-python
+	@$(MAKE) --no-print-directory test-python
 
-# The Python package (docs/python.md): builds a wheel and runs its tests.
-test-python:
+# The Python package (docs/python.md): builds its wheel and runs its tests.
+test-python: deps
+	-@tools/install-packages $(TEST_PACKAGES)
 	tools/test-python
 
 # The kernels that people run, emulated (docs/machines.md): every job on every kernel. For one of

@@ -3,6 +3,7 @@
 //! Everything here takes and returns plain values: an answer is the JSON that the command of the
 //! same name prints, and Python makes objects of it. Calls that wait let other Python threads run.
 
+mod channels;
 mod programs;
 mod reserved;
 
@@ -45,6 +46,14 @@ fn raised(failure: Failure) -> PyErr {
         Failure::CannotHere(why) => CannotHere::new_err(why),
         Failure::Refused(why) => Refused::new_err(why),
     }
+}
+
+/// Parses a time with its unit.
+fn duration(text: &str) -> PyResult<Duration> {
+    let nanos = parse_nanos(text);
+    nanos
+        .map(Duration::from_nanos)
+        .map_err(|why| BadInput::new_err(format!("the time {text:?} {why}")))
 }
 
 fn json(of: &impl Serialize) -> PyResult<String> {
@@ -96,10 +105,7 @@ fn simulate(
 ) -> PyResult<String> {
     let usual = Options::default();
     let until = match length {
-        Some(length) => {
-            let nanos = parse_nanos(&length).map_err(|why| BadInput::new_err(why.to_string()))?;
-            Duration::from_nanos(nanos)
-        }
+        Some(length) => duration(&length)?,
         None => usual.until,
     };
     let arrivals = match arrivals.as_deref() {
@@ -149,6 +155,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Refused", py.get_type::<Refused>())?;
     module.add("BadInput", py.get_type::<BadInput>())?;
     module.add("CannotHere", py.get_type::<CannotHere>())?;
+    module.add_class::<channels::Channel>()?;
     module.add_class::<programs::Program>()?;
     module.add_class::<reserved::Reserved>()?;
     module.add_function(wrap_pyfunction!(admit, module)?)?;

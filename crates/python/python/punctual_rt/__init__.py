@@ -1,7 +1,8 @@
 """Real-time guarantees for periodic work on stock Linux.
 
 ``admit`` decides whether a contract fits on a host, ``simulate`` runs it in virtual time, ``start``
-and ``run`` put programs under reservations, ``reserve`` the calling thread, ``why`` judges a trace,
+and ``run`` put programs under reservations, ``reserve`` the calling thread,
+``channel`` sends and receives messages with a promised delay, ``why`` judges a trace,
 and ``doctor`` says what this host can promise. Each answer has the keys that the command of that
 name prints with ``--json``; keys that end in ``_ns`` are nanoseconds.
 
@@ -26,7 +27,8 @@ import signal as _signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from . import _native
 from ._native import BadInput, CannotHere, Refused
@@ -35,10 +37,13 @@ __all__ = [
     "Answer",
     "BadInput",
     "CannotHere",
+    "Channel",
     "Program",
+    "Received",
     "Refused",
     "Reserved",
     "admit",
+    "channel",
     "doctor",
     "reserve",
     "run",
@@ -289,3 +294,112 @@ def reserve(
         yield Reserved(native)
     finally:
         native.end()
+
+
+class Received(NamedTuple):
+    """What ``Channel.receive_into`` says of a message."""
+
+    bytes: int
+    """Its length."""
+    number: int
+    """Its number, counted from the channel's first message without gaps."""
+    arrived_ns: int
+    """Its arrival at this host, as time.monotonic_ns() has it."""
+
+
+class Channel:
+    """A channel, closed at the end of a ``with``. Any thread may use it; calls wait for each other.
+
+    Waits release Python's lock, end with KeyboardInterrupt, and raise ``TimeoutError`` after
+    ``timeout`` seconds (``None``: never). If the broker is gone they raise ``CannotHere``.
+    """
+
+    def __init__(self, native: _native.Channel) -> None:
+        self._native = native
+
+    @property
+    def grant(self) -> int:
+        """The number of the grant, as ``punctual status`` shows it."""
+        return self._native.grant
+
+    @property
+    def delay_bound_ns(self) -> int | None:
+        """The promised bound on the delay of a message; ``None`` for best effort."""
+        return self._native.delay_bound_ns
+
+    def send(self, message: Any, timeout: float | None = None) -> None:
+        """Sends a copy of a contiguous buffer, such as bytes or an array; waits for room."""
+        self._native.send(memoryview(message).cast("B"), timeout)
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Waits until all messages that were sent have left."""
+        self._native.drain(timeout)
+
+    def receive(self, timeout: float | None = None) -> bytes:
+        """Waits for the next message and returns it."""
+        return bytes(self._native.receive(timeout, None)[0])
+
+    def receive_into(self, buffer: Any, timeout: float | None = None) -> Received:
+        """Waits for the next message and copies it to the front of a writable contiguous buffer.
+
+        A message that is too long for it raises ``BadInput``, and stays the next one.
+        """
+        into = memoryview(buffer).cast("B")
+        if into.readonly:
+            raise BadInput("the buffer is read-only")
+        message, number, arrived = self._native.receive(timeout, len(into))
+        into[: len(message)] = bytes(message)
+        return Received(len(message), number, arrived)
+
+    def close(self) -> None:
+        """Gives the channel back; messages that have not left are lost (``drain`` waits for them)."""
+        self._native.close()
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def channel(
+    name: str,
+    address: str,
+    *,
+    spacing: Time,
+    max_message: int,
+    min_message: int = 1,
+    burst: int = 1,
+    delay_bound: Time | None = None,
+    direction: Literal["send", "receive"] = "send",
+    framing: Literal["datagram", "fragments"] = "datagram",
+    too_early: Literal["wait", "lose"] = "wait",
+    number: int = 0,
+    slots: int | None = None,
+    broker: StrPath = BROKER,
+) -> Channel:
+    """Opens a channel through the broker to an address, or from one.
+
+    In any time T it carries at most ``burst`` + T / ``spacing`` messages of ``min_message`` to
+    ``max_message`` bytes. ``delay_bound`` is promised from the arrival of a message, as the contract
+    counts it, to the end of its transmission; ``None`` is best effort. What comes beyond the burst
+    waits or is lost, as ``too_early`` says. ``number`` is the channel's in fragments' headers.
+
+    Raises ``Refused``, with a counter-offer, ``BadInput``, or ``CannotHere`` if no broker answers.
+
+    >>> with channel("sensor", "192.0.2.7:4000", spacing="10ms", max_message=1200,
+    ...              delay_bound="5ms") as out:                              # doctest: +SKIP
+    ...     out.send(b"sample")
+    """
+    bound = None if delay_bound is None else _time(delay_bound)
+    return Channel(
+        _native.Channel(
+            name, address, _time(spacing), max_message, min_message, burst, bound, direction,
+            framing, too_early, number, slots, broker,
+        )
+    )
