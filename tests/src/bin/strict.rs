@@ -3,7 +3,8 @@
 //!
 //! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls; `strict channels SOCKET FIRST SETS`
 //! runs sets of channels through the broker that listens on SOCKET. `strict spin BUDGET/PERIOD
-//! SECONDS` is a program for a reservation to contain, and reports how exactly it was contained.
+//! SECONDS` is a program for a reservation to contain, and reports how exactly it was contained;
+//! `strict served BUDGET/PERIOD SECONDS` is one for a server.
 //! Exit codes: 1 a promise was broken, 2 bad usage, 3 the machine has another clock.
 
 use std::error::Error;
@@ -30,9 +31,10 @@ fn main() -> ExitCode {
             hold_sets(first, sets, "messages", |seed| channels::hold(seed, socket.as_ref()))
         }
         ["spin", reservation, seconds] => spin(reservation, seconds),
+        ["served", reservation, seconds] => served(reservation, seconds),
         _ => Err(
             "one of: upcalls PROFILE FIRST SETS, channels SOCKET FIRST SETS, spin BUDGET/PERIOD \
-                  SECONDS"
+                  SECONDS, served BUDGET/PERIOD SECONDS"
                 .into(),
         ),
     };
@@ -96,4 +98,18 @@ fn spin(reservation: &str, seconds: &str) -> Result<bool, Box<dyn Error>> {
     let (error, most) = (seen.error(budget), Duration::from_micros(100).min(budget / 10));
     println!("{reservation}: {seen}; error {error}, at most {most}");
     Ok(error <= most)
+}
+
+fn served(reservation: &str, seconds: &str) -> Result<bool, Box<dyn Error>> {
+    let reservation: Reservation = reservation.parse()?;
+    let given = bursts::raised(clock::now() + Duration::from_secs(seconds.parse()?));
+    let (Some(least), Some(most)) = (given.iter().min(), given.iter().max()) else {
+        println!("{reservation}: it was never served");
+        return Ok(false);
+    };
+    let budget = reservation.budget().at_full_speed();
+    let late = Duration::from_micros(100);
+    let periods = given.len();
+    println!("{reservation}: {periods} budgets of {least} to {most}, at most {late} from {budget}");
+    Ok(*most <= budget + late && *least + late >= budget)
 }

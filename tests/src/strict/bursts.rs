@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, thread};
 use punctual_model::reservation::Reservation;
 use punctual_model::{Duration, Instant};
 
@@ -46,6 +47,27 @@ pub fn spin(until: Instant, pause: Duration, mut goes_on: impl FnMut() -> bool) 
         }
     }
     bursts
+}
+
+/// Spins until `until`, and returns the processor time of each stretch in which this thread was
+/// under SCHED_FIFO, by its own look at its class. The first stretch is left out, and one that had
+/// not ended.
+pub fn raised(until: Instant) -> Vec<Duration> {
+    let me = thread::current();
+    let is_raised =
+        || matches!(sched::get(me).map(|now| now.class()), Ok(Some(Class::Fifo { .. })));
+    let (mut stretches, mut since) = (Vec::with_capacity(1 << 14), None);
+    while clock::now() < until {
+        match (is_raised(), since) {
+            (true, None) => since = Some(clock::thread_cpu_time()),
+            (false, Some(start)) => {
+                stretches.push((clock::thread_cpu_time() - start).at_full_speed());
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    stretches.drain(..).skip(1).collect()
 }
 
 impl Enforcement {

@@ -8,6 +8,7 @@ mod adapted;
 mod current;
 mod killed;
 mod refused;
+mod served;
 
 use std::fs;
 use std::path::PathBuf;

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use punctual_model::time::{Duration, Instant, Service};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::mm::MapFlags;
 use rustix::param::page_size;
 use thiserror::Error;
@@ -90,16 +91,19 @@ impl GroupClock {
     /// Sleeps until the alarm, or `until`, or until `other` can be read. Allocates nothing.
     ///
     /// # Errors
-    /// Those of ppoll(2), other than EINTR.
+    /// Those of ppoll(2), other than EINTR. EPIPE if the kernel ended the clock or `other` is closed:
+    /// this would never sleep again.
     pub fn wait(&self, until: Option<Instant>, other: impl AsFd) -> io::Result<()> {
         let other = other.as_fd();
         let mut sources =
             [PollFd::new(&self.event, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
         let left = until.map(|until| timespec(until.saturating_since(clock::now())));
         match poll(&mut sources, left.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(errno.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
         }
+        let is_over = |one: &PollFd<'_>| one.revents().intersects(PollFlags::ERR | PollFlags::HUP);
+        if sources.iter().any(is_over) { Err(Errno::PIPE.into()) } else { Ok(()) }
     }
 
     /// Tries it out: whether the time of a child in a group is counted on `cpu`. Takes about a
@@ -164,7 +168,7 @@ mod tests {
         }
         let group = Group::of_children().expect("the probe had one");
         let clock = GroupClock::open(&group, cpu).expect("the probe had one");
-        let (stop, _writer) = rustix::pipe::pipe().expect("descriptors");
+        let (stop, writer) = rustix::pipe::pipe().expect("descriptors");
         clock.alarm_after(Service::from_millis(3)).expect("accepted");
         // Nobody is in the group.
         clock.wait(Some(clock::now() + Duration::from_millis(5)), &stop).expect("waits");
@@ -179,5 +183,7 @@ mod tests {
         let _ = child.kill();
         let _ = child.wait();
         assert!(used >= Service::from_millis(3), "{used}");
+        drop(writer);
+        assert!(clock.wait(None, &stop).is_err(), "it would return at once for ever");
     }
 }

@@ -35,6 +35,9 @@ const REASSERTED: Duration = Duration::from_millis(100);
 /// being created when the budget ended began with the level of its creator.
 const LOWERED_AGAIN: Service = Service::from_millis(1);
 
+/// The time between two looks where the kernel lets none wait.
+const IN_VAIN: Duration = Duration::from_millis(10);
+
 /// The next looks of the servers of one CPU, for the guard: by then their threads must be back.
 #[derive(Debug)]
 pub(super) struct Looks {
@@ -185,7 +188,12 @@ impl Running {
             };
             self.owner.count(self.clock.alarm_after(alarm).is_ok());
             self.looks.set(self.place, look.unwrap_or(Instant::MAX));
-            self.owner.count(self.clock.wait(look, &self.rung).is_ok());
+            let waited = self.clock.wait(look, &self.rung);
+            self.owner.count(waited.is_ok());
+            if waited.is_err() {
+                // At this level a thread that does not sleep stops all others.
+                clock::sleep(IN_VAIN);
+            }
             let _ = self.rung.silence();
             let before = used;
             (now, used) = (clock::now(), self.used());
