@@ -215,15 +215,30 @@ fn overload_has_null_bounds() {
 }
 
 #[test]
+fn a_command_in_a_server_is_told_how_soon_its_jobs_are_done() {
+    let player = "[[reservation]]\nname = \"audio\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n\
+                  [[command]]\nname = \"player\"\nrun = [\"true\"]\nreservation = \"audio\"\n\
+                  backend = \"server\"\n";
+    // The ideal host's driver is late by the assumed 100 us.
+    let page = json(player, 0);
+    assert_eq!(page["reservations"][0]["job_within_ns"], 2_100_000);
+    let tests: Vec<_> = page["tests"].as_array().expect("a list").iter().collect();
+    assert!(tests.iter().any(|test| test["name"] == "server"), "{page}");
+    let hard = format!("{player}enforcement = \"hard\"\n");
+    let refused = err(&admit(&["-"], hard.as_bytes()));
+    assert!(refused.contains("holds nothing hard"), "{refused}");
+}
+
+#[test]
 fn reservations_are_listed_and_bounded() {
     let reservation = |name: &str, budget: &str| {
         format!("[[reservation]]\nname = \"{name}\"\nbudget = \"{budget}\"\nperiod = \"8ms\"\n")
     };
     let page = json(&reservation("modem", "2ms"), 0);
-    assert_eq!(
-        page["reservations"],
-        serde_json::json!([{"name": "modem", "budget_ns": 2_000_000, "period_ns": 8_000_000}])
-    );
+    let modem = serde_json::json!({
+        "name": "modem", "budget_ns": 2_000_000, "period_ns": 8_000_000, "job_within_ns": null
+    });
+    assert_eq!(page["reservations"], serde_json::json!([modem]));
     let both = reservation("modem", "2ms") + &reservation("radio", "6ms");
     let page = json(&both, 1);
     assert_eq!(page["refusal"]["test"], "reservable-bandwidth");
