@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use punctual_model::time::{Duration, Instant, Service};
@@ -34,6 +35,17 @@ pub enum GroupClockError {
          controller perf_event, and root or CAP_PERFMON"
     )]
     NoEvent(io::Error),
+    /// Version 2 gives its groups the controller perf_event with the first one that is enabled in its
+    /// root.
+    #[error(
+        "the kernel counts no processor time of control groups version 2 yet, because no controller \
+         was ever enabled in their root, as systemd does at boot: echo +pids > {}",
+        root.join("cgroup.subtree_control").display()
+    )]
+    NoController {
+        /// The root of version 2.
+        root: PathBuf,
+    },
     /// There is no group to count.
     #[error(transparent)]
     Group(#[from] CgroupError),
@@ -59,7 +71,13 @@ impl GroupClock {
         let refused = GroupClockError::NoEvent;
         let directory = File::open(group.path()).map_err(refused)?;
         let of = perf::Of::Group(directory.as_fd(), cpu);
-        let event = perf::open(perf::Count::CpuClock, of, i64::MAX as u64).map_err(refused)?;
+        let event = perf::open(perf::Count::CpuClock, of, i64::MAX as u64);
+        let event = event.map_err(|error| match (error.kind(), Hierarchy::v2()) {
+            (io::ErrorKind::NotFound, Some(v2)) => {
+                GroupClockError::NoController { root: v2.root() }
+            }
+            _ => refused(error),
+        })?;
         // The header, and a page that the kernel overwrites again and again.
         let buffer = Mapping::of(&event, 0, 2 * page_size(), false, MapFlags::empty())
             .map_err(|errno| refused(errno.into()))?;
