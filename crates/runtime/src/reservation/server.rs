@@ -25,7 +25,8 @@ use super::owner::Owner;
 /// lower. All are above [`crate::level_order::RUNNING`], 80.
 pub(super) const HIGHEST: u8 = 87;
 
-/// The use after which a server that slept notices that its budget is used again.
+/// The use after which a server that slept notices that its budget is used again, unless less is
+/// allowed.
 const NOTICED: Service = Service::from_micros(50);
 
 /// The longest time for which a thread that changed its own class keeps it.
@@ -182,7 +183,7 @@ impl Running {
             }
             level = wanted;
             let (alarm, look) = match (idle, wanted) {
-                (true, _) => (NOTICED.min(left), None),
+                (true, _) => (NOTICED.min(allowance).min(left), None),
                 (false, None) => (LOWERED_AGAIN, Some(until)),
                 (false, Some(_)) => (left, Some(until)),
             };
