@@ -19,6 +19,7 @@ use rustix::param::page_size;
 use thiserror::Error;
 
 use super::{CgroupError, Group, Hierarchy};
+use crate::host::text::preemption;
 use crate::mapping::Mapping;
 use crate::{clock, perf, process};
 
@@ -46,6 +47,13 @@ pub enum GroupClockError {
         /// The root of version 2.
         root: PathBuf,
     },
+    /// PREEMPT_RT hands the wake-up of an alarm to a thread of the lowest real-time priority
+    /// (irq_work.c).
+    #[error(
+        "with PREEMPT_RT the alarm of a software clock waits for the kernel's thread irq_work of \
+         priority 1, which the very program keeps from running whose budget is to end"
+    )]
+    AlarmWaits,
     /// There is no group to count.
     #[error(transparent)]
     Group(#[from] CgroupError),
@@ -68,6 +76,10 @@ impl GroupClock {
     /// # Errors
     /// A [`GroupClockError`].
     pub fn open(group: &Group, cpu: usize) -> Result<Self, GroupClockError> {
+        let version = rustix::system::uname();
+        if preemption(&version.version().to_string_lossy(), None).as_deref() == Some("rt") {
+            return Err(GroupClockError::AlarmWaits);
+        }
         let refused = GroupClockError::NoEvent;
         let directory = File::open(group.path()).map_err(refused)?;
         let of = perf::Of::Group(directory.as_fd(), cpu);
