@@ -100,7 +100,7 @@ fn judged(blocks: &[Block], deadline: u64) {
                 checker.record(*event);
                 seen.record(*event);
             }),
-            Block::ConstraintRequest(asked) => checker.asked(asked),
+            Block::ConstraintRequest(asked) => checker.request(asked),
             Block::Lost(lost) => checker.lost(lost.events),
             Block::End(at) => checker.end(*at),
             _ => {}
@@ -145,7 +145,7 @@ fuzz_target!(|input: Input| {
     let mut writer = Writer::new(&Run::default());
     writer.subject(7, &subject);
     let asked = asked(&input);
-    asked.iter().for_each(|one| writer.asked(one));
+    asked.iter().for_each(|one| writer.request(one));
     writer.events(&events);
     let verdict = verdict(&input);
     writer.verdict(&verdict);
