@@ -6,7 +6,7 @@ use punctual_analysis::UpcallOrder;
 use punctual_broker::admission::{AdmissionState, Requester};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_client::grant::GrantId;
-use punctual_client::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, Guarantee};
+use punctual_client::want::{Guarantee, MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel};
 use punctual_client::wire::{ClientMessage, parse_ask, parse_said, to_bytes};
 use punctual_model::HostProfile;
 
@@ -18,7 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(written) = written {
             assert_eq!(parse_ask(&written).expect("we wrote it"), envelope);
         }
-        if let ClientMessage::OpenChannel { channel } | ClientMessage::ChangeChannel { channel, .. } = &envelope.ask {
+        if let ClientMessage::OpenChannel { channel }
+        | ClientMessage::ChangeChannel { channel, .. } = &envelope.ask
+        {
             wanted(channel);
         }
         if let ClientMessage::Request { want } | ClientMessage::Change { want, .. } = envelope.ask
