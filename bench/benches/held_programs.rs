@@ -225,13 +225,13 @@ fn hog(kind: &str) {
         },
         "nice" => {
             // The most that an ordinary program can have.
-            let _ = rustix::process::nice(-20);
+            rustix::process::nice(-20).expect("probed");
             loop {
                 std::hint::spin_loop();
             }
         }
         "fork" => loop {
-            let _ = Command::new("true").status();
+            Command::new("true").status().expect("true(1)");
         },
         "yield" => loop {
             std::thread::yield_now();
@@ -248,7 +248,8 @@ fn hog(kind: &str) {
             let block = vec![1_u8; 1 << 20];
             loop {
                 for at in 0..16 {
-                    let _ = std::os::unix::fs::FileExt::write_all_at(&file, &block, at << 20);
+                    std::os::unix::fs::FileExt::write_all_at(&file, &block, at << 20)
+                        .expect("room for 16 MiB");
                 }
             }
         }
@@ -258,8 +259,8 @@ fn hog(kind: &str) {
         "pipe" => {
             let (from, to) = rustix::pipe::pipe().expect("descriptors");
             loop {
-                let _ = rustix::io::write(&to, &[0]);
-                let _ = rustix::io::read(&from, &mut [0]);
+                rustix::io::write(&to, &[0]).expect("there is room");
+                rustix::io::read(&from, &mut [0]).expect("it was written");
             }
         }
         _ => unreachable!("from ourselves"),

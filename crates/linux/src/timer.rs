@@ -11,9 +11,8 @@ use rustix::time::{
 };
 use thiserror::Error;
 
-use crate::clock;
-use crate::host::text::preemption;
 use crate::park::EventCount;
+use crate::{clock, host};
 
 /// The kernel's refusal to create a timer (timerfd_create(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -62,8 +61,7 @@ enum Kind {
 impl Timer {
     /// Returns a timer that is not set.
     pub fn new() -> Result<Self, TimerError> {
-        let version = rustix::system::uname();
-        if preemption(&version.version().to_string_lossy(), None).as_deref() == Some("rt") {
+        if host::is_preempt_rt() {
             return Ok(Self(Kind::Sleep(Sleep::default())));
         }
         let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);

@@ -65,13 +65,9 @@ impl<Id: Copy + Ord> System<Id> {
     /// more comes above it; `None` if `id` has no server. Jobs need at most the budget, and are at
     /// least a period apart.
     pub fn job_within(&self, id: Id) -> Option<Duration> {
-        let at = self.servers.iter().position(|one| one.id == id && one.left.is_none())?;
-        let Server { cpu, .. } = self.servers[at];
-        let before = self.servers[..at].iter().filter(|one| one.cpu == cpu);
-        let mut above = self.above_servers();
-        above.extend(before.flat_map(|one| deferrable::loads(one.reservation(), &self.host)));
-        let own = self.servers[at].reservation();
-        deferrable::job_within(own, &above, &self.host, &mut Steps::default()).ok()
+        let own = self.servers.iter().find(|one| one.id == id && one.left.is_none())?;
+        let mut bounds = self.bounds_on(own.cpu, &mut Steps::default()).into_iter();
+        bounds.find(|(one, _)| one == own)?.1.ok()
     }
 
     /// Adds `reservation` to the servers of `cpu`, or of the first CPU that has room.
@@ -204,36 +200,47 @@ impl<Id: Copy + Ord> System<Id> {
         cpu: Option<u16>,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
-        let mut above: Vec<ReservedLoad> = Vec::new();
-        let mut last = None;
-        for one in self.servers.iter().filter(|one| cpu.is_none_or(|cpu| cpu == one.cpu)) {
-            if last.replace(one.cpu) != Some(one.cpu) {
-                above = self.above_servers();
-            }
-            let own = one.reservation();
-            deferrable::job_within(own, &above, &self.host, steps).map_err(|no| {
-                let (short, why) = match no {
-                    NotServed::Late(by) => (
-                        Some(Shortfall::Time(by)),
-                        format!(
-                            "is surely served only {by} or more after its period of {}",
-                            own.period()
-                        ),
-                    ),
-                    NotServed::Undecided => (None, "was not decided within the steps".into()),
+        let mut cpus: Vec<u16> = self.servers.iter().map(|one| one.cpu).collect();
+        cpus.dedup();
+        for on in cpus.into_iter().filter(|on| cpu.is_none_or(|cpu| cpu == *on)) {
+            for (one, bound) in self.bounds_on(on, steps) {
+                let (short, why) = match bound {
+                    Ok(_) => continue,
+                    Err(NotServed::Late(by)) => {
+                        let period = Duration::from_nanos(one.period);
+                        let why =
+                            format!("surely end only {by} or more after their period of {period}");
+                        (Some(Shortfall::Time(by)), why)
+                    }
+                    Err(NotServed::Undecided) => (None, "were not decided within the steps".into()),
                 };
-                no_server(Resource::Cpu, short, format!("on CPU {} a server {why}", one.cpu))
-            })?;
-            above.extend(deferrable::loads(own, &self.host));
+                return Err(no_server(
+                    Resource::Cpu,
+                    short,
+                    format!("jobs in a server of CPU {on} {why}"),
+                ));
+            }
         }
         Ok(())
     }
 
-    fn above_servers(&self) -> Vec<ReservedLoad> {
+    /// Returns the servers of `cpu`, from the highest level on, each with the time within which the
+    /// jobs of its holder are done.
+    fn bounds_on(
+        &self,
+        cpu: u16,
+        steps: &mut Steps,
+    ) -> Vec<(Server<Id>, Result<Duration, NotServed>)> {
         let kernel = self.of_the_kernel.all().iter();
         let mut above: Vec<ReservedLoad> = kernel.map(|one| self.load_of(*one)).collect();
         settle(&mut above);
-        above
+        let bound = |one: &Server<Id>| {
+            let own = one.reservation();
+            let bound = deferrable::job_within(own, &above, &self.host, steps);
+            above.extend(deferrable::loads(own, &self.host));
+            (*one, bound)
+        };
+        self.servers.iter().filter(|one| one.cpu == cpu).map(bound).collect()
     }
 
     /// Puts a server in, above the tasks of its CPU too, while everything below it stays as it was

@@ -14,18 +14,21 @@ fn is_without_server() -> bool {
     }
 }
 
+/// Starts a program that sleeps, and so does its child, whose id is known. Returns `None` where no
+/// server can run.
+fn sleeping() -> Option<Live> {
+    if is_without_server() {
+        return None;
+    }
+    let script = "sleep 600 & echo $!; wait";
+    Live::with_ids(&["--reserve", "2ms/10ms", "--", "sh", "-c", script], 1)
+}
+
 #[test]
 fn a_soft_program_has_a_server_and_runs_at_its_level_while_it_sleeps() {
     let _alone = alone();
-    if is_without_server() {
-        return;
-    }
-    // A program that sleeps keeps its budget, and with it the level that it wakes up with.
-    let script = "sleep 600 & echo $!; wait";
-    let Some(mut running) = Live::with_ids(&["--reserve", "2ms/10ms", "--", "sh", "-c", script], 1)
-    else {
-        return;
-    };
+    // It keeps its budget, and with it the level that it wakes up with.
+    let Some(mut running) = sleeping() else { return };
     let child = running.ids()[0];
     // Its start may have taken the budget of some periods.
     let is_raised = eventually(|| policy(child).as_deref() == Some("1"));
@@ -45,8 +48,8 @@ fn a_hog_gets_its_budget_at_the_level_and_the_rest_as_an_ordinary_program() {
         return;
     };
     let summary = json(&output);
-    let is = |key: &str| summary[key].as_str().map(str::to_owned).unwrap_or_default();
-    assert_eq!((&*is("backend"), &*is("enforcement")), ("server", "soft"), "{summary}");
+    let how = (&summary["backend"], &summary["enforcement"]);
+    assert_eq!(how, (&"server".into(), &"soft".into()), "{summary}");
     assert_eq!((number(&summary, "exit_code"), number(&summary, "failures")), (0, 0));
     assert!(summary["slots"].is_null(), "{summary}");
     let inside = number(&summary, "inside_ns");
@@ -70,14 +73,7 @@ fn programs_that_wait_for_each_other_by_spinning_make_progress() {
 #[test]
 fn nothing_is_left_when_it_is_killed() {
     let _alone = alone();
-    if is_without_server() {
-        return;
-    }
-    let script = "sleep 600 & echo $!; wait";
-    let Some(mut running) = Live::with_ids(&["--reserve", "2ms/10ms", "--", "sh", "-c", script], 1)
-    else {
-        return;
-    };
+    let Some(mut running) = sleeping() else { return };
     let child = running.ids()[0];
     signal(running.pid(), "KILL");
     running.wait();

@@ -11,17 +11,16 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use punctual_model::time::{Duration, Instant, Service};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use punctual_model::time::{Instant, Service};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::mm::MapFlags;
 use rustix::param::page_size;
 use thiserror::Error;
 
 use super::{CgroupError, Group, Hierarchy};
-use crate::host::text::preemption;
 use crate::mapping::Mapping;
-use crate::{clock, perf, process};
+use crate::{clock, host, perf, process};
 
 /// The least use after which the kernel can expire: its timers are at least so far apart.
 pub const LEAST_ALARM: Service = Service::from_micros(10);
@@ -76,8 +75,7 @@ impl GroupClock {
     /// # Errors
     /// A [`GroupClockError`].
     pub fn open(group: &Group, cpu: usize) -> Result<Self, GroupClockError> {
-        let version = rustix::system::uname();
-        if preemption(&version.version().to_string_lossy(), None).as_deref() == Some("rt") {
+        if host::is_preempt_rt() {
             return Err(GroupClockError::AlarmWaits);
         }
         let refused = GroupClockError::NoEvent;
@@ -127,7 +125,8 @@ impl GroupClock {
         let other = other.as_fd();
         let mut sources =
             [PollFd::new(&self.event, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
-        let left = until.map(|until| timespec(until.saturating_since(clock::now())));
+        let left =
+            until.map(|until| clock::timespec(until.saturating_since(clock::now()).as_nanos()));
         match poll(&mut sources, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -172,17 +171,11 @@ impl Group {
     }
 }
 
-fn timespec(time: Duration) -> Timespec {
-    let nanos = time.as_nanos();
-    // Less than 2³⁴ seconds.
-    let seconds = (nanos / 1_000_000_000) as i64;
-    Timespec { tv_sec: seconds, tv_nsec: (nanos % 1_000_000_000) as _ }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::thread;
+    use punctual_model::time::Duration;
 
     /// Checks that a child's time is counted, that an alarm comes after the use that was asked for,
     /// and that other use of the CPU does not count.

@@ -93,6 +93,12 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
+/// Returns whether this kernel has PREEMPT_RT.
+pub fn is_preempt_rt() -> bool {
+    let uname = rustix::system::uname();
+    preemption(&uname.version().to_string_lossy(), None).as_deref() == Some("rt")
+}
+
 /// Returns the preemption model. debugfs shows `none voluntary (full) lazy`, also on a kernel with
 /// PREEMPT_RT from 6.12 on, which is told by `uname -v`. That of a kernel whose model is fixed shows
 /// `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).

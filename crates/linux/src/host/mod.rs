@@ -18,7 +18,8 @@ pub mod text {
 }
 
 pub use machine::{
-    Clocks, Machine, Virtualisation, clocks, cpus_online, identity, machine, possible_cpus,
+    Clocks, Machine, Virtualisation, clocks, cpus_online, identity, is_preempt_rt, machine,
+    possible_cpus,
 };
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, is_root, privileges};
 pub use realtime::{
