@@ -129,8 +129,8 @@ pub(crate) struct Args {
 /// The requested mechanism for a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Wanted {
-    /// A server for a soft program, a timetable for a hard one or where no server can run;
-    /// SCHED_DEADLINE where neither can and no option requires one.
+    /// A server; a timetable where no server can run; SCHED_DEADLINE where neither can and no
+    /// option requires one.
     #[default]
     Auto,
     /// SCHED_DEADLINE.

@@ -83,16 +83,32 @@ impl DeferrableServer {
             // The budgets of the periods in between pay first.
             let paid = Service::from_nanos(times(budget.as_nanos(), missed));
             self.owed = self.owed.saturating_sub(paid);
-            let full = budget.saturating_sub(self.owed);
-            self.owed = self.owed.saturating_sub(budget);
-            self.limit = used + full;
-            self.exhausted = full.is_zero();
-            idle = used == self.at_start && full == budget;
-            self.at_start = used;
+            idle = used == self.at_start && self.owed.is_zero();
+            self.replenish(used);
         }
         self.use_up(used);
         let left = if self.exhausted { Service::ZERO } else { self.limit - used };
         Decision { left, until: self.period_end, idle }
+    }
+
+    /// Changes the budget and the period. A period begins at `now`, which is not before the last
+    /// call; what was used beyond earlier budgets is taken from the new ones. So the old server has
+    /// left by `now`, and admission counts it as one that has.
+    pub fn change(&mut self, reservation: Reservation, now: Instant, used: Service) {
+        self.use_up(used);
+        self.reservation = reservation;
+        self.period_end = now.saturating_add(reservation.period());
+        self.replenish(used);
+    }
+
+    /// Begins a period with what is left of its budget when the owed time is taken from it.
+    fn replenish(&mut self, used: Service) {
+        let budget = self.reservation.budget();
+        let full = budget.saturating_sub(self.owed);
+        self.owed = self.owed.saturating_sub(budget);
+        self.limit = used + full;
+        self.exhausted = full.is_zero();
+        self.at_start = used;
     }
 
     /// Notes that the budget is used up, if it is.
@@ -150,6 +166,20 @@ mod tests {
         assert_eq!(server.at(at(20), ns(13)), decision(0, 30));
         assert_eq!(server.at(at(30), ns(20)), decision(0, 40));
         assert_eq!(server.at(at(40), ns(20)), decision(2, 50));
+    }
+
+    #[test]
+    fn a_change_begins_a_period_and_forgives_nothing() {
+        let mut server = server("3ns/10ns");
+        assert_eq!(server.at(at(4), ns(1)), decision(2, 10));
+        server.change("5ns/6ns".parse().expect("valid"), at(5), ns(2));
+        assert_eq!(server.at(at(5), ns(2)), decision(5, 11));
+        // Three too much, which the next server owes.
+        assert_eq!(server.at(at(10), ns(10)), decision(0, 11));
+        server.change("2ns/8ns".parse().expect("valid"), at(10), ns(10));
+        assert_eq!(server.at(at(10), ns(10)), decision(0, 18));
+        assert_eq!(server.at(at(18), ns(10)), decision(1, 26));
+        assert_eq!(server.at(at(26), ns(10)), Decision { idle: true, ..decision(2, 34) });
     }
 
     #[test]

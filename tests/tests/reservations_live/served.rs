@@ -3,12 +3,13 @@
 use std::process::Command;
 
 use punctual_analysis::Axis;
+use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::Tid;
 use punctual_model::reservation::Enforcement::Soft;
-use punctual_model::{Reservation, Service};
+use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::reservation::{
-    Choice, Held, Kind, Refused, Reservations, Unsuitable, Wish, choose_server,
+    Choice, Held, Kind, Refused, Reservations, Wish, choose_server,
 };
 use system_tests::live::eventually;
 
@@ -109,13 +110,25 @@ fn what_does_not_fit_is_refused_with_an_offer_that_does() {
 }
 
 #[test]
-fn a_server_does_not_change() {
+fn a_changed_server_has_its_new_level_and_budget() {
     let _alone = alone();
     let Some(servers) = servers() else { return };
-    let (_child, mut held) = serve(&servers, &mut sleeper(), ms(2, 10));
-    let refused = held.change(ms(1, 10));
-    assert!(matches!(refused, Err(Refused::Unsuitable(Unsuitable::ServerStays))), "{refused:?}");
-    assert_eq!(held.reservation(), ms(2, 10));
+    let (child, mut held) = serve(&servers, &mut hog(HOG), ms(5, 400));
+    let (other, _held) = serve(&servers, &mut sleeper(), ms(1, 200));
+    assert!(comes_to(other.tid(), 87), "the shorter period");
+    held.change(ms(10, 100)).expect("both fit");
+    assert_eq!(held.reservation(), ms(10, 100));
+    assert!(comes_to(other.tid(), 86) && comes_to(child.tid(), 87), "they change places");
+    let (since, before) = (clock::now(), held.used_inside().expect("a group of version 2"));
+    clock::sleep(Duration::from_millis(1_000));
+    let inside = held.used_inside().expect("as before").saturating_sub(before);
+    let periods = clock::now().saturating_since(since).as_nanos() / 100_000_000;
+    // The old one would have had 5 ms in 400; the driver is told of the end of a budget late.
+    let most = Service::from_millis(10) * (periods + 2) + Service::from_millis(5);
+    assert!(inside > Service::from_millis(30) && inside < most, "{inside} in {periods} periods");
+    let refused = held.change(ms(95, 100));
+    assert!(matches!(refused, Err(Refused::DoesNotFit { .. })), "{refused:?}");
+    assert_eq!((held.reservation(), held.failures()), (ms(10, 100), 0));
 }
 
 #[test]

@@ -73,8 +73,8 @@ impl Limits {
 /// A hard reservation may not get a tenth more than its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "it cannot be held hard to {reservation}: each slot is up to {allowance} longer than the budget, and a tenth of the \
-     budget is the most; {}, or ask for a soft one", instead(.reservation, .least)
+    "it cannot be held hard to {reservation}: each slot or budget ends up to {allowance} late, and a tenth \
+     of the budget is the most; {}, or ask for a soft one", instead(.reservation, .least)
 )]
 pub struct TooCoarse {
     /// The requested reservation.

@@ -7,7 +7,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use punctual_model::reservation::Enforcement;
@@ -79,11 +79,8 @@ impl<Id: Copy + Ord> System<Id> {
         cpu: Option<u16>,
         steps: &mut Steps,
     ) -> Result<Executed, Box<Refusal>> {
-        if enforcement == Enforcement::Hard {
-            let why =
-                "beyond its budget its holder is an ordinary program, so it holds nothing hard";
-            return Err(no_server(Resource::Cpu, None, why.into()));
-        }
+        let hold = self.tables.rules().limits.hold(reservation, enforcement);
+        hold.map_err(|coarse| no_server(Resource::Bandwidth, None, coarse.to_string()))?;
         cpu.map_or(Ok(()), |cpu| self.has_cpu(cpu))?;
         let least = self.host.slot_allowance;
         if reservation.budget() < least {

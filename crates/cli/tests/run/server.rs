@@ -1,4 +1,4 @@
-//! `punctual run` with a deferrable server, the default for a soft program.
+//! `punctual run` with a deferrable server, the default.
 
 use super::live::{Live, alone, eventually, json, number, policy, run, signal, text};
 
@@ -65,9 +65,71 @@ fn programs_that_wait_for_each_other_by_spinning_make_progress() {
     }
     // The first spins until the second, which needs the same CPU, has removed the file.
     let script = "f=$(mktemp); (rm $f) & while [ -e $f ]; do :; done; echo done";
-    let arguments = ["--reserve", "1ms/20ms", "--quiet", "--", "sh", "-c", script];
-    let Some(output) = run(&arguments) else { return };
-    assert_eq!(text(&output.stdout), "done\n");
+    for how in ["--soft", "--hard"] {
+        let arguments = ["--reserve", "2ms/20ms", how, "--quiet", "--", "sh", "-c", script];
+        let Some(output) = run(&arguments) else { return };
+        assert_eq!(text(&output.stdout), "done\n", "{how}");
+    }
+}
+
+/// Tests what a hard timetable cannot do: its threads are not sliced, and what is to end the loop
+/// comes behind the loop in every slot.
+#[test]
+fn a_hard_hog_is_ended_from_within_its_group() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    let hog = ["timeout", "1", "sh", "-c", "while :; do :; done"];
+    let script = "(sleep 0.5; kill $$) & while :; do :; done";
+    for (command, code) in [(&hog[..], 124), (&["sh", "-c", script][..], 128 + 15)] {
+        let options = ["--reserve", "2ms/10ms", "--hard", "--json", "--"];
+        let Some(output) = run(&[&options[..], command].concat()) else { return };
+        assert_eq!(output.status.code(), Some(code), "{command:?}");
+    }
+}
+
+#[test]
+fn a_hard_hog_gets_its_budget_and_no_more() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    let hogs = "for i in 1 2 3; do (while :; do :; done) & done; wait";
+    let options = ["--reserve", "2ms/10ms", "--hard", "--json", "--", "timeout", "1.5", "sh", "-c"];
+    let Some(output) = run(&[&options[..], &[hogs]].concat()) else { return };
+    let summary = json(&output);
+    let how = (&summary["backend"], &summary["enforcement"]);
+    assert_eq!(how, (&"server".into(), &"hard".into()), "{summary}");
+    assert_eq!((number(&summary, "exit_code"), number(&summary, "failures")), (124, 0));
+    let (inside, offered) = (number(&summary, "inside_ns"), number(&summary, "offered_ns"));
+    // What it takes too much is owed, as far as the host did not steal it.
+    assert!(inside > offered / 4 && inside < offered * 5 / 4, "{summary}");
+    assert_eq!(number(&summary, "outside_ns"), 0);
+}
+
+/// Tests that a thread that waits is not woken by its group's being stopped, as long as the group
+/// keeps its budget (a stopped thread's epoll_wait(2) fails with EINTR).
+#[test]
+fn a_hard_program_within_its_budget_is_never_interrupted() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    // Python starts over after EINTR, so this asks the C library.
+    let script = "import ctypes, select\n\
+                  c = ctypes.CDLL(None, use_errno=True)\n\
+                  e = select.epoll()\n\
+                  b = ctypes.create_string_buffer(64)\n\
+                  n = [c.epoll_wait(e.fileno(), b, 1, 5) for _ in range(100)]\n\
+                  print(n.count(0), n.count(-1))\n";
+    // Its start needs more than a few budgets, and sleeps after that.
+    let wait = format!("import time\n{script}").replace("n = [", "time.sleep(0.3)\nn = [");
+    let options = ["--reserve", "4ms/10ms", "--hard", "--quiet", "--", "python3", "-c", &wait];
+    let Some(output) = run(&options) else { return };
+    let counts: Vec<u32> =
+        text(&output.stdout).split_whitespace().map(|n| n.parse().expect("a number")).collect();
+    assert_eq!(counts, [100, 0], "{}", text(&output.stderr));
 }
 
 #[test]
@@ -89,7 +151,7 @@ fn what_a_server_cannot_do_is_refused() {
         return;
     }
     for (options, code, word) in [
-        (&["--reserve", "2ms/10ms", "--hard"][..], 2, "never hard"),
+        (&["--reserve", "200us/10ms", "--hard"][..], 3, "ask for a soft one"),
         (&["--reserve", "50us/10ms"], 1, "the least is"),
     ] {
         let all = [&["--backend", "server"][..], options, &["--", "echo", "ran"]];

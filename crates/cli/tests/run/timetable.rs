@@ -22,7 +22,8 @@ fn least(summary: &serde_json::Value) -> u64 {
 fn children_are_held_as_well() {
     let _alone = alone();
     let script = format!("{SHOW_POLICY}; sh -c '{SHOW_POLICY}'; (sh -c '{SHOW_POLICY}') & wait");
-    let arguments = ["--reserve", "2ms/10ms", "--hard", "--", "sh", "-c", &script];
+    let arguments =
+        ["--backend", "timetable", "--reserve", "2ms/10ms", "--hard", "--", "sh", "-c", &script];
     let Some(output) = run(&arguments) else { return };
     assert_eq!(text(&output.stdout), "1\n1\n1\n", "{}", text(&output.stderr));
     for part in ["2ms/10ms, hard, by a timetable, for all that it starts, on CPU", "slots given"] {
@@ -61,7 +62,9 @@ fn threads_are_held_as_well() {
     let me = std::env::current_exe().expect("runs");
     let me = me.to_str().expect("UTF-8");
     let test = ["--ignored", "--exact", "timetable::several_threads", "--nocapture"];
-    let arguments = [&["--reserve", "4ms/10ms", "--hard", "--", me][..], &test].concat();
+    let arguments =
+        [&["--backend", "timetable", "--reserve", "4ms/10ms", "--hard", "--", me][..], &test]
+            .concat();
     let Some(output) = run(&arguments) else { return };
     let out = text(&output.stdout);
     let line = out.lines().find_map(|line| line.split_once("policies ")).expect("was printed").1;
@@ -72,7 +75,7 @@ fn threads_are_held_as_well() {
 #[test]
 fn a_hard_hog_gets_about_its_share_and_no_more() {
     let _alone = alone();
-    let options = ["--reserve", "2ms/10ms", "--hard", "--json", "--"];
+    let options = ["--backend", "timetable", "--reserve", "2ms/10ms", "--hard", "--json", "--"];
     let before = stolen();
     let Some(output) = run(&[&options[..], &HOGS].concat()) else { return };
     let stolen = stolen() - before;

@@ -45,8 +45,8 @@ impl Running {
 /// The part of a program that the kernel's reservation does not hold, for messages.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
-/// Chooses the back end and the terms: for a soft program without a back end a server if `served`, and
-/// a timetable otherwise. If this process has no privilege, the broker at `broker` is to grant the
+/// Chooses the back end and the terms: for a program without a back end a server if `served`, and a
+/// timetable otherwise. If this process has no privilege, the broker at `broker` is to grant the
 /// reservation.
 pub(super) fn terms(
     asked: Reserve,
@@ -89,9 +89,6 @@ pub(super) fn terms(
             Ok(choice) => {
                 let enforcement = wish.enforcement;
                 return Ok(Terms { reservation, enforcement, choice, cpu, broker: None });
-            }
-            Err(no) if backend.is_some() && wish.enforcement == Enforcement::Hard => {
-                return Err(Failure::bad_input(no).into());
             }
             Err(no) if backend.is_some() => return Err(Failure::cannot_here(no).into()),
             Err(_) => {}

@@ -117,8 +117,8 @@ pub enum Unsuitable {
     },
     /// A frozen owner must be in a group.
     #[error(
-        "a hard reservation by a timetable freezes its owner outside its slots, and that is not \
-         possible here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
+        "a hard reservation freezes its owner outside its slots or budgets, and that is not possible \
+         here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
     )]
     NoFreezer(String),
     /// A hard reservation may not get a tenth more than its budget.
@@ -130,9 +130,6 @@ pub enum Unsuitable {
     /// A server serves programs that begin in it.
     #[error("{0}; a timetable would do it")]
     NoServer(String),
-    /// A server keeps what it was admitted with.
-    #[error("a server does not change while it serves; end it, and begin with the new amount")]
-    ServerStays,
     /// A process that is frozen or lowered together with its dispatcher could not be started again.
     #[error(
         "process {pid} follows the timetable itself, and stopping it would stop its own \
@@ -189,14 +186,14 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
 /// An [`Unsuitable`].
 pub fn choose_server(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
     let no = |why: &str| Err(Unsuitable::NoServer(why.to_owned()));
-    if wish.enforcement == Enforcement::Hard {
-        return no("beyond its budget a server's program is an ordinary one, so it is never hard");
-    }
     if wish.kind != Kind::Command {
         return no("a server holds programs that it starts");
     }
     if let Err(why) = facts.fifo.as_ref().and(facts.group_clock.as_ref()) {
         return no(&format!("a server cannot run here: {why}"));
+    }
+    if let (Err(why), Enforcement::Hard) = (&facts.freezer, wish.enforcement) {
+        return Err(Unsuitable::NoFreezer(why.clone()));
     }
     if !facts.high_resolution {
         return no("a server ends budgets by timers, and those of this host fire at ticks only");
@@ -323,12 +320,20 @@ mod tests {
     }
 
     #[test]
-    fn a_server_holds_soft_programs_where_the_kernel_counts_their_time() {
+    fn a_server_holds_programs_where_the_kernel_counts_their_time() {
         let soft = Wish { kind: Kind::Command, enforcement: Enforcement::Soft, ..wish() };
-        let choice = choose_server(soft, &facts()).expect("all is there");
-        assert_eq!(choice.backend, Backend::Server);
+        let hard = Wish { enforcement: Enforcement::Hard, ..soft };
+        for wish in [soft, hard] {
+            let choice = choose_server(wish, &facts()).expect("all is there");
+            assert_eq!(choice.backend, Backend::Server);
+        }
+        let no_freezer = Facts { freezer: Err("no groups".into()), ..facts() };
+        assert!(choose_server(soft, &no_freezer).is_ok(), "it is never frozen");
+        let refused = choose_server(hard, &no_freezer);
+        assert_eq!(refused, Err(Unsuitable::NoFreezer("no groups".into())));
+        let small = Wish { reservation: "999us/10ms".parse().expect("valid"), ..hard };
+        assert!(matches!(choose_server(small, &facts()), Err(Unsuitable::TooCoarse(_))));
         for (wish, facts, word) in [
-            (Wish { enforcement: Enforcement::Hard, ..soft }, facts(), "never hard"),
             (Wish { kind: Kind::Process, ..soft }, facts(), "that it starts"),
             (soft, Facts { fifo: Err("no right".into()), ..facts() }, "no right"),
             (soft, Facts { group_clock: Err("no count".into()), ..facts() }, "no count"),

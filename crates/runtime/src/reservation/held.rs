@@ -148,13 +148,10 @@ impl Held {
     }
 
     /// Returns the part of [`used`](Self::used) that was used in its slots, or within the budgets of
-    /// its server up to the server's last look: for a hard owner all of it, for a soft group the time that the dispatcher read at their beginnings and ends. Returns
-    /// `None` where the kernel keeps no account of it, and for a single soft thread. After a
+    /// its server up to the server's last look: for a hard owner all of it, for a soft group the
+    /// time that the dispatcher read at their beginnings and ends. Returns `None` where the kernel keeps no account of it, and for a single soft thread. After a
     /// [`change`](Self::change) it is the sum over both amounts.
     pub fn used_inside(&self) -> Option<Service> {
-        if self.choice.backend == Backend::Server {
-            return self.owner.used_inside();
-        }
         match self.owner.hold() {
             Hold::Group { enforcement: Enforcement::Hard, .. } => self.used(),
             _ => self.owner.used_inside(),
@@ -184,17 +181,15 @@ impl Held {
         self.owner.refused.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Changes the budget and the period. Over the change the weaker of both holds: the smaller
-    /// budget in each window of the longer period. May wait for up to some periods. A refusal
-    /// leaves the reservation as it is.
+    /// Changes the budget and the period. In a timetable the weaker of both holds over the change:
+    /// the smaller budget in each window of the longer period; it may wait for up to some periods. A
+    /// server begins with a full budget at once, and its old one counts beside it for a while, so a
+    /// change that would fit later can be refused. A refusal leaves the reservation as it is.
     ///
     /// # Errors
     /// Returns a [`Refused`].
     pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
         let name = self.name.ok_or(Refused::Gone)?;
-        if self.choice.backend == Backend::Server {
-            return Err(Unsuitable::ServerStays.into());
-        }
         let mut lane = locked(&self.lane);
         if let Hold::Group { enforcement, .. } = self.owner.hold() {
             lane.slots().hold(reservation, *enforcement).map_err(Unsuitable::from)?;

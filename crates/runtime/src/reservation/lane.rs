@@ -212,14 +212,16 @@ impl Lane {
     fn admit_server(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
         self.settle();
         let now = clock::now();
-        let (backend, cpu) = (Some(Backend::Server), Some(self.number));
-        let enforcement = Enforcement::Soft;
-        let request = Request::Command { reservation: asked, enforcement, backend, cpu };
-        let name = self.next_server;
+        let (name, request) = (self.next_server, self.server(asked));
         let outcome = self.system.admit(name, request, &mut Steps::default());
         outcome.map_err(|refused| self.refused(refused))?;
         self.next_server = name.wrapping_sub(1);
         Ok((name, now))
+    }
+
+    fn server(&self, reservation: Reservation) -> Request<'static> {
+        let (backend, cpu) = (Some(Backend::Server), Some(self.number));
+        Request::Command { reservation, enforcement: Enforcement::Soft, backend, cpu }
     }
 
     /// Returns the level of the server that was admitted as `name`.
@@ -264,6 +266,15 @@ impl Lane {
 
     pub(super) fn change(&mut self, name: u32, asked: Reservation) -> Result<Instant, Refused> {
         self.settle();
+        if let Some((_, server)) = self.servers.iter().find(|(other, _)| *other == name) {
+            // The old server counts as one that leaves now.
+            let (request, now) = (self.server(asked), clock::now());
+            let outcome = self.system.change(name, request, Some(now), &mut Steps::default());
+            outcome.map_err(|refused| self.refused(refused))?;
+            server.change(asked);
+            self.set_levels();
+            return Ok(now);
+        }
         let standing = self.standing();
         if self.system.handover(name).is_none() {
             return Err(Refused::Gone);

@@ -1,9 +1,9 @@
 //! The owners to which the dispatcher gives slots: starts and stops them.
 //!
 //! In its slot an owner is at SCHED_FIFO [`IN_SLOT`], above every upcall, because admission counts
-//! reservations as interference to them. Outside, a *soft* owner is an ordinary program, and a
-//! *hard* one is frozen. Everything here that the dispatcher calls allocates nothing and takes no
-//! lock.
+//! reservations as interference to them. Outside its slots, or without budget of its server, a *soft*
+//! owner is an ordinary program, and a *hard* one is frozen. Everything here that the dispatcher
+//! calls allocates nothing and takes no lock.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -192,7 +192,12 @@ impl Owner {
     }
 
     /// Applies `with` to each thread. Counts one refusal at most, however many threads there are.
-    fn each(&self, freezer: &Freezer, buffer: &mut [u8], with: impl Fn(Tid) -> Result<(), Errno>) {
+    fn each(
+        &self,
+        freezer: &Freezer,
+        buffer: &mut [u8],
+        mut with: impl FnMut(Tid) -> Result<(), Errno>,
+    ) {
         let mut done = true;
         let read = freezer.threads().each(buffer, |thread| {
             // A thread that ends meanwhile is no refusal; one that may not be raised is (it is
@@ -202,18 +207,37 @@ impl Owner {
         self.count(read.is_ok() && done);
     }
 
-    /// Puts all threads of a group at `level`.
-    pub(super) fn raise(&self, level: u8, buffer: &mut [u8]) {
-        if let Hold::Group { freezer, .. } = &self.hold {
-            self.each(freezer, buffer, |thread| process::raise(thread, level));
+    /// Puts all threads of a group at `level`, and lets a hard one go on. Of those that were lowered
+    /// the one with the number `first` runs first: each that is put there queues behind the others.
+    pub(super) fn raise(&self, level: u8, first: usize, buffer: &mut [u8]) {
+        let Hold::Group { freezer, enforcement } = &self.hold else { return };
+        if *enforcement == Enforcement::Hard {
+            self.count(freezer.thaw().is_ok());
+        }
+        for part in [first..usize::MAX, 0..first] {
+            let mut number = 0;
+            let raise = |thread| {
+                number += 1;
+                if part.contains(&(number - 1)) { process::raise(thread, level) } else { Ok(()) }
+            };
+            if !part.is_empty() {
+                self.each(freezer, buffer, raise);
+            }
         }
     }
 
-    /// Makes all threads of a group ordinary ones.
-    pub(super) fn lower(&self, buffer: &mut [u8]) {
-        if let Hold::Group { freezer, .. } = &self.hold {
-            self.each(freezer, buffer, process::lower);
+    /// Makes all threads of a group ordinary ones, and stops a hard one. Returns how many there are.
+    pub(super) fn lower(&self, buffer: &mut [u8]) -> usize {
+        let Hold::Group { freezer, enforcement } = &self.hold else { return 0 };
+        if *enforcement == Enforcement::Hard {
+            self.count(freezer.freeze().is_ok());
         }
+        let mut number = 0;
+        self.each(freezer, buffer, |thread| {
+            number += 1;
+            process::lower(thread)
+        });
+        number
     }
 
     /// Notes the time that a group used within the budgets of its server.

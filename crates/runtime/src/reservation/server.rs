@@ -6,8 +6,8 @@
 //! above it, so no thread of the group runs while it looks. [`DeferrableServer`] decides; this
 //! thread only carries the decisions out, takes no lock and allocates nothing.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use punctual_analysis::supply::MOST_SERVERS;
@@ -66,6 +66,8 @@ impl Looks {
 #[derive(Debug)]
 struct Orders {
     level: AtomicU8,
+    /// The new budget and period. The thread only tries to lock it, and is told afterwards.
+    change: Mutex<Option<Reservation>>,
     ends: AtomicBool,
 }
 
@@ -91,7 +93,9 @@ impl Server {
         looks: Arc<Looks>,
     ) -> std::io::Result<Self> {
         let (bell, rung) = Bell::pair().map_err(std::io::Error::other)?;
-        let orders = Arc::new(Orders { level: level.into(), ends: AtomicBool::new(false) });
+        let orders =
+            Orders { level: level.into(), change: Mutex::new(None), ends: AtomicBool::new(false) };
+        let orders = Arc::new(orders);
         let cpu = looks.cpu;
         let mut running = Running {
             acted: looks.guard.acted(),
@@ -132,6 +136,12 @@ impl Server {
             let _ = self.bell.ring();
         }
     }
+
+    /// Serves another budget and period from the next look on, which is at once.
+    pub(super) fn change(&self, to: Reservation) {
+        *self.orders.change.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
+        let _ = self.bell.ring();
+    }
 }
 
 impl Drop for Server {
@@ -166,17 +176,24 @@ impl Running {
         let mut server = DeferrableServer::new(reservation, allowance, now, used);
         // The level of the holder's threads, `None` for that of ordinary ones, and since when.
         let (mut level, mut since) = (None, now);
+        // The thread that goes first with the next budget. Threads that wait for each other by
+        // spinning take turns so, and get on.
+        let mut first = 0_usize;
         let mut served = Service::ZERO;
         while !self.orders.ends.load(Ordering::Relaxed) {
+            let change = self.orders.change.try_lock().ok().and_then(|mut change| change.take());
+            if let Some(to) = change {
+                server.change(to, now, used);
+            }
             let Decision { left, until, idle } = server.at(now, used);
             let acted = self.looks.guard.acted();
             let is_released = acted != std::mem::replace(&mut self.acted, acted);
             let wanted = (!left.is_zero()).then(|| self.orders.level.load(Ordering::Relaxed));
             let is_old = now.saturating_since(since) >= REASSERTED;
             match wanted {
-                None => self.owner.lower(&mut self.buffer),
+                None => first = (first + 1) % self.owner.lower(&mut self.buffer).max(1),
                 Some(to) if level != wanted || is_released || is_old => {
-                    self.owner.raise(to, &mut self.buffer);
+                    self.owner.raise(to, first, &mut self.buffer);
                     since = now;
                 }
                 Some(_) => {}
@@ -203,7 +220,7 @@ impl Running {
                 self.owner.set_inside(served);
             }
         }
-        self.owner.lower(&mut self.buffer);
+        self.owner.leave(&mut self.buffer);
         self.looks.set(self.place, Instant::MAX);
     }
 

@@ -103,9 +103,18 @@ fn a_timetable_and_a_server_are_on_different_cpus() {
     let reservation = reservation("2ms/10ms");
     let kernel = Request::Command { reservation, enforcement, backend, cpu: None };
     assert!(system.admit(3, kernel, steps).is_err());
-    let hard =
-        Request::Command { reservation, enforcement, backend: Some(Backend::Server), cpu: None };
-    assert!(system.admit(3, hard, steps).is_err());
+}
+
+#[test]
+fn a_hard_budget_is_at_least_ten_times_what_it_ends_late() {
+    let (mut system, steps) = (system(1), &mut Steps::default());
+    let hard = |text| {
+        let (enforcement, backend) = (Enforcement::Hard, Some(Backend::Server));
+        Request::Command { reservation: reservation(text), enforcement, backend, cpu: None }
+    };
+    let no = system.admit(0, hard("999us/10ms"), steps).expect_err("it may be 1.099 ms");
+    assert_eq!(no.resource, Resource::Bandwidth);
+    system.admit(0, hard("1ms/10ms"), steps).expect("a tenth more at most");
 }
 
 #[test]

@@ -323,14 +323,5 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
             );
         }
     }
-    if let (Some(Backend::Server), Enforcement::Hard, Some(given)) =
-        (backend, enforcement, &raw.enforcement)
-    {
-        return problem(
-            given.span(),
-            "beyond its budget a server's program is an ordinary one, so backend = \"server\" holds nothing \
-             hard; leave the enforcement out, or take backend = \"timetable\"",
-        );
-    }
     Ok(Some(Holding { reservation, enforcement, backend, cpu }))
 }
