@@ -5,7 +5,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use punctual::admission::Answer;
-use punctual_analysis::Refusal;
+use punctual_analysis::{Refusal, Resource};
 use punctual_frontend::exit::{Exit, Outcome};
 use punctual_frontend::output;
 use punctual_model::Contract;
@@ -61,9 +61,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(if answer.outcome.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 
-/// Returns the command that shows a refused task being late, if the test is exact (so that a late
+/// Returns the command that measures costs, where they are what is missing; or the one that shows a refused task being late, if the test is exact (so that a late
 /// schedule exists) and the contract can be read again.
 fn hint_of(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
+    if refusal.resource == Resource::Costs {
+        return Some("measure them: punctual calibrate\n".into());
+    }
     let tasks_alone = contract.cpus == 1
         && contract.reservations.is_empty()
         && contract.channels.is_empty()

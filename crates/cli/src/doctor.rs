@@ -4,8 +4,10 @@
 use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, ContentArrangement, Row, Table};
+use punctual::Message;
 use punctual::doctor::{self, Check, State};
 use punctual_frontend::exit::{Exit, Outcome};
+use punctual_frontend::hint::told;
 use punctual_frontend::output;
 
 const HELP: &str = "\
@@ -37,7 +39,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let diagnosis = doctor::diagnose(args.interface.as_deref());
+    let mut diagnosis = doctor::diagnose(args.interface.as_deref());
+    for check in diagnosis.checks.iter_mut().chain(&mut diagnosis.network) {
+        check.remedy = check.remedy.take().map(|remedy| told(&remedy).into());
+    }
     if args.json {
         output::json(&diagnosis)?;
     } else {
@@ -59,7 +64,7 @@ fn table_of(checks: &[Check]) -> String {
     table.load_style(NOTHING);
     table.set_header(["state", "what", "found", "to do"]);
     for check in checks {
-        let remedy = check.remedy.as_deref().unwrap_or("");
+        let remedy = check.remedy.as_ref().map_or("", Message::text);
         let cells = [check.state.word(), check.name, &check.found, remedy];
         table.add_row(Row::from(cells.map(Cell::new)));
     }
@@ -99,7 +104,7 @@ mod tests {
     use super::*;
 
     fn check(name: &'static str, state: State, found: &str, remedy: &str) -> Check {
-        Check { name, state, found: found.to_owned(), remedy: Some(remedy.to_owned()) }
+        Check { name, state, found: found.to_owned(), remedy: Some(remedy.into()) }
     }
 
     #[test]

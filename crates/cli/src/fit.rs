@@ -115,7 +115,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         }
         Trial::Tried(_) if fit.is_kept() => Ok(Exit::Kept),
         Trial::Tried(_) => Ok(Exit::Refused),
-        Trial::None(_) if fit.proposes() => Ok(Exit::Kept),
-        Trial::None(_) => Ok(Exit::Refused),
+        Trial::None(_) | Trial::NotAsked if fit.proposes() => Ok(Exit::Kept),
+        Trial::None(_) | Trial::NotAsked => Ok(Exit::Refused),
     }
 }

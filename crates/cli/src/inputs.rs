@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use punctual::contract::{self, Declared};
 use punctual::host::{self, Chosen};
 use punctual_frontend::exit::Failure;
+use punctual_frontend::hint::told;
 
 /// The option that chooses a profile.
 #[derive(clap::Args, Clone)]
@@ -21,7 +22,7 @@ impl ProfileArgs {
     /// Reads the chosen profile, and prints notes about it on standard error.
     pub(crate) fn choose(&self) -> Result<Chosen, Failure> {
         let chosen = host::choose(self.host_profile.as_deref())?;
-        note(&chosen.notes);
+        chosen.notes.iter().for_each(|message| note(&told(message)));
         Ok(chosen)
     }
 }
@@ -30,13 +31,11 @@ impl ProfileArgs {
 /// error for each part of the file that the contract does not cover.
 pub(crate) fn read_contract(path: &Path) -> Result<Declared, Failure> {
     let declared = contract::read(path)?;
-    note(&declared.notes);
+    declared.notes.iter().for_each(|text| note(text));
     Ok(declared)
 }
 
-/// Prints notes on standard error, one a line.
-pub(crate) fn note(notes: &[String]) {
-    for note in notes {
-        anstream::eprintln!("note: {note}");
-    }
+/// Prints a note on standard error.
+pub(crate) fn note(text: &str) {
+    anstream::eprintln!("note: {text}");
 }

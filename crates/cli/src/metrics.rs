@@ -11,11 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
+use punctual::Message;
 use punctual::metrics::{Address, Format, Source, serve};
 use punctual::watch::Jobs;
 use punctual_broker::kernel::privileges::{self, Account};
 use punctual_client::{ClientError, SOCKET};
 use punctual_frontend::exit::{Exit, Failure, Outcome};
+use punctual_frontend::hint::told;
 use punctual_frontend::output;
 use punctual_linux::process::die_with_parent;
 use rustix::thread::CapabilitySet;
@@ -80,7 +82,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 
 fn print_one(args: &Args) -> Outcome {
     // Called for its error message if no broker answers.
-    punctual_client::Broker::connect_to(&args.broker).map_err(Failure::cannot_here)?;
+    punctual_client::Broker::connect_to(&args.broker)?;
     let source = Source::new(args.broker.clone(), None, report);
     output::print(&source.page(Format::Text))?;
     Ok(Exit::Kept)
@@ -88,7 +90,7 @@ fn print_one(args: &Args) -> Outcome {
 
 /// Reports once that the broker no longer answers, not at every scrape.
 fn report(why: &ClientError) {
-    anstream::eprintln!("punctual metrics: {why}");
+    anstream::eprintln!("punctual metrics: {}", told(&Message::from(why)));
 }
 
 /// Listens at `address` and starts the process for the broker at `socket`. It dies with this one.

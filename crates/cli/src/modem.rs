@@ -27,7 +27,7 @@ pub(crate) fn main(before: &[&str], args: &Args) -> Outcome {
     let beside = beside.filter(|program| program.exists()).map(OsString::from);
     let mut command = Command::new(beside.unwrap_or_else(|| PROGRAM.into()));
     let error = command.args(before).args(&args.arguments).exec();
-    Err(Failure::CannotHere(match error.kind() {
+    Err(Failure::cannot_here(match error.kind() {
         ErrorKind::NotFound => format!(
             "the modem is a program of its own, {PROGRAM}, which is neither beside this one nor on the \
              PATH: install it (make install-modem)"

@@ -6,6 +6,7 @@ use std::process::Command;
 use punctual::metrics::Address;
 use punctual::trace::{RecordError, Recorder};
 use punctual_broker::config::Config;
+use punctual_broker::ledger::LedgerError;
 use punctual_broker::log;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{ChannelTrace, Measured, Options, ServeError, Server};
@@ -112,6 +113,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
         per_packet_received: chosen.host.receive_costs.map(|costs| costs.per_packet()),
         source: chosen.stamp.line(),
     };
+    if measured.context_switch.is_none() {
+        tracing::info!("the cost of a switch is assumed: punctual calibrate measures it");
+    }
     let options = Options {
         config,
         config_must_exist: args.config.is_some(),
@@ -133,6 +137,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
         Ok(()) => Ok(Exit::Kept),
         Err(why @ (ServeError::Config(_) | ServeError::File { .. })) => {
             Err(Failure::bad_input(why))
+        }
+        Err(why @ ServeError::Ledger(LedgerError::Unsafe { .. })) => {
+            Err(Failure::cannot_here(format!("{why} with --state")))
         }
         Err(why) => Err(Failure::cannot_here(why)),
     }

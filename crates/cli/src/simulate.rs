@@ -23,11 +23,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let declared = read_contract(&args.contract)?;
     let chosen = args.profile.choose()?;
     let answer = if args.witness { witness } else { simulate };
-    answer(args, &declared, &chosen).map_err(|failure| match failure {
+    answer(args, &declared, &chosen).map_err(|failure| match &failure {
         Failure::Refused(why) => {
-            Failure::Refused(format!("{}: {why}", punctual::contract::name_of(&args.contract)))
+            let text = format!("{}: {why}", punctual::contract::name_of(&args.contract));
+            failure.reworded(text)
         }
-        other => other,
+        _ => failure,
     })
 }
 

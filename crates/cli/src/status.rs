@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Outcome {
     let state = Broker::connect_to(&args.socket)
         .and_then(|mut broker| BrokerState::of(&mut broker))
-        .map_err(Failure::cannot_here)?;
+        .map_err(Failure::from)?;
     if args.json {
         output::json(&state)?;
     } else {

@@ -348,6 +348,22 @@ fn explained_reservations_have_a_timetable() {
     assert!(out(&admit(&["--explain", "-"], modem.as_bytes())).contains("longest gap"));
 }
 
+/// A refusal for want of a cost that was not measured.
+#[test]
+fn missing_costs_are_told_with_the_command_that_measures_them() {
+    let contract = "[sending]\nbandwidth = '40mbit/s'\npacket = '4KiB'\n\
+                    [[channel]]\nname = 'in'\nmin_inter_arrival = '20ms'\nmax_message = '160B'\n\
+                    delay_bound = '10ms'\n";
+    let output = admit(&["--host-profile", "ideal", "-"], contract.as_bytes());
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(
+        out(&output).contains("what sending costs on this host is not known"),
+        "{}",
+        out(&output)
+    );
+    assert!(out(&output).contains("punctual calibrate"), "{}", out(&output));
+}
+
 /// The link cannot send the stream's messages, but the answer still shows the derivation, and
 /// offers a link that is fast enough.
 #[test]

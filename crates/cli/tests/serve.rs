@@ -154,6 +154,20 @@ fn without_a_broker_status_says_where_it_looked() {
 }
 
 #[test]
+fn a_ledger_that_others_may_write_is_told_with_the_option_for_its_folder() {
+    if !can_serve() {
+        return;
+    }
+    let mut serving = Serving::start("mkdir -m 777 \"$SHARED\";", |folder, command| {
+        command.env("SHARED", folder.join("state"));
+    });
+    let ended = || serving.child.try_wait().expect("our child");
+    assert_eq!(eventually("it gives up", ended).code(), Some(3));
+    let said = serving.log();
+    assert!(said.contains("others may write it") && said.contains("--state"), "{said}");
+}
+
+#[test]
 fn it_serves_until_a_signal_ends_it() {
     if !can_serve() {
         return;

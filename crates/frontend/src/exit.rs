@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 pub use punctual::Failure;
 
+use crate::hint::told;
+
 /// The exit codes as `--help` lists them.
 pub const HELP: &str = "Exit codes: 0 kept, 1 refused or broken promise, \
                                2 bad usage or bad contract, 3 this host cannot, \
@@ -41,7 +43,7 @@ impl From<Exit> for ExitCode {
 
 /// Prints to standard error why a command could not do its work, and returns the exit code.
 pub fn report(failure: &Failure) -> ExitCode {
-    complain(failure);
+    complain(told(failure.message()));
     ExitCode::from(match failure {
         Failure::BadInput(_) => 2,
         Failure::CannotHere(_) => 3,

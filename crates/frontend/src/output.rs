@@ -5,7 +5,6 @@ use std::path::Path;
 
 pub use punctual::file::NewFile;
 
-use punctual::file::FileError;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -43,12 +42,12 @@ fn encoded(text: serde_json::Result<String>) -> Result<String, Failure> {
 
 /// Opens a file for an answer. Refuses a `path` that exists unless forced.
 pub fn file(path: &Path, force: bool) -> Result<NewFile, Failure> {
-    NewFile::beside(path, force).map_err(not_written)
+    Ok(NewFile::beside(path, force)?)
 }
 
 /// Moves a complete file to its path.
 pub fn place(file: NewFile) -> Result<(), Failure> {
-    file.place().map(drop).map_err(not_written)
+    Ok(file.place().map(drop)?)
 }
 
 /// Writes `value` as indented JSON to `file`, and moves the file to its path.
@@ -58,14 +57,6 @@ pub fn json_file(mut file: NewFile, value: &impl Serialize) -> Result<(), Failur
         .and_then(|()| file.write_all(b"\n"))
         .map_err(|error| file.refuse(error))?;
     place(file)
-}
-
-/// Names the option that overwrites a file, where the file is what prevents the answer.
-fn not_written(error: FileError) -> Failure {
-    match error {
-        FileError::Exists(_) => Failure::bad_input(format!("{error} with --force")),
-        other => other.into(),
-    }
 }
 
 #[cfg(test)]
@@ -80,7 +71,9 @@ mod tests {
     #[test]
     fn a_value_that_is_not_expressible_in_json_is_a_failure() {
         let refused = |outcome: Result<(), Failure>| match outcome {
-            Err(Failure::CannotHere(why)) => assert!(why.contains("as JSON: key must be"), "{why}"),
+            Err(Failure::CannotHere(why)) => {
+                assert!(why.text().contains("as JSON: key must be"), "{why}")
+            }
             other => panic!("{other:?}"),
         };
         refused(json(&inexpressible()));

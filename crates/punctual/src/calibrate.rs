@@ -102,7 +102,7 @@ pub fn measure(
     if figures.is_empty() && cache_refill.is_empty() {
         let reasons = absent.iter().map(|absent| format!("\n{}: {}", absent.what, absent.why));
         let reasons = reasons.collect::<String>();
-        return Err(Failure::CannotHere(format!("nothing could be measured{reasons}")));
+        return Err(Failure::cannot_here(format!("nothing could be measured{reasons}")));
     }
     // Figures that could not be measured this time keep their previous values, but only on the same
     // host.

@@ -24,7 +24,7 @@ pub use punctual_sweep::page::Section;
 use punctual_sweep::workers::Workers;
 pub use report::Report;
 
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The sweeps to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Exploration {
         // The host has as many CPUs as the contract asks for, so that the result does not depend on
         // the machine that computes it.
         let host = HostProfile { cpus: contract.cpus, ..*host };
-        let (expanded, _) = mapping::expand(contract, &host).map_err(Failure::bad_input)?;
+        let (expanded, _) = mapping::expand(contract, &host)?;
         // The needs of streams are among its tasks and channels, and must not be counted twice.
         let contract = Contract { streams: Vec::new(), ..expanded };
         let (sweeps, notes) = sweeps(options, &contract, &host)?;
@@ -196,10 +196,11 @@ fn range(options: &Options, contract: &Contract) -> Result<RangeInclusive<u64>, 
     if from > to {
         let time = punctual_model::Duration::from_nanos;
         return Err(Failure::bad_input(format!(
-            "periods from {} to {}: the first must not be longer; see --from and --to",
+            "periods from {} to {}: the first must not be longer",
             time(from),
             time(to)
-        )));
+        ))
+        .with(Remedy::Periods));
     }
     Ok(from..=to)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The error of writing a file.
 #[derive(Debug, thiserror::Error)]
@@ -42,9 +42,8 @@ impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
         match error {
             FileError::NotWritten { .. } => Self::cannot_here(error),
-            FileError::Exists(_) | FileError::IsFolder(_) | FileError::NotMade { .. } => {
-                Self::bad_input(error)
-            }
+            FileError::Exists(_) => Self::bad_input(error).with(Remedy::Replace),
+            FileError::IsFolder(_) | FileError::NotMade { .. } => Self::bad_input(error),
         }
     }
 }

@@ -120,7 +120,7 @@ pub fn fit(target: &Target, options: &Options, host: &HostProfile) -> Result<Fit
              itself",
         ),
         _ if !proposes => Trial::None("nothing is proposed"),
-        _ if !options.tries => Trial::None("--no-try"),
+        _ if !options.tries => Trial::NotAsked,
         (None, Some(objection)) => Trial::Refused(objection.clone()),
         _ => Trial::None("asked to end"),
     };

@@ -10,11 +10,11 @@ use punctual_linux::host;
 use punctual_model::HostProfile;
 use punctual_model::host::{Calibration, SwitchCharge};
 
-use crate::Failure;
+use crate::{Failure, Message, Remedy};
 
 pub use stamp::Stamp;
 
-/// The variable that names a profile as `--host-profile` does, for whole sessions and for tests.
+/// The variable that names a profile, for whole sessions and for tests.
 const VARIABLE: &str = "PUNCTUAL_HOST_PROFILE";
 
 /// The name of the profile of a host on which switches are free.
@@ -37,7 +37,7 @@ pub struct Chosen {
     /// The identity of the profile, for the report.
     pub stamp: Stamp,
     /// Notes for the user on the profiles that were examined: sentences without a final full stop.
-    pub notes: Vec<String>,
+    pub notes: Vec<Message>,
 }
 
 /// Chooses the host profile for admission. The first of these is taken: the file `named` (or
@@ -65,7 +65,7 @@ pub fn choose(named: Option<&Path>) -> Result<Chosen, Failure> {
 /// Returns the profile that was measured on this host, if it is still valid, and notes for the user
 /// on the files that were examined. The file is the one that `$PUNCTUAL_HOST_PROFILE` names, or
 /// else one at a default place.
-pub fn measured_here() -> (Option<Box<Calibration>>, Vec<String>) {
+pub fn measured_here() -> (Option<Box<Calibration>>, Vec<Message>) {
     let mut notes = Vec::new();
     let found = match of_the_session() {
         Some(named) if named == Path::new(IDEAL) => None,
@@ -85,7 +85,7 @@ fn named(path: &Path) -> Result<Chosen, Failure> {
     Ok(match calibration.host.difference(&host::identity()) {
         None => here(measured(path, &calibration, Vec::new())),
         Some(difference) => {
-            let note = format!("{} is of another host: {difference}", path.display());
+            let note = format!("{} is of another host: {difference}", path.display()).into();
             measured(path, &calibration, vec![note])
         }
     })
@@ -93,12 +93,13 @@ fn named(path: &Path) -> Result<Chosen, Failure> {
 
 /// Returns the profile at `path` if it was measured on this host and the host has not changed
 /// since.
-fn usable(path: &Path, notes: &mut Vec<String>) -> Option<Box<Calibration>> {
+fn usable(path: &Path, notes: &mut Vec<Message>) -> Option<Box<Calibration>> {
     match standing(path) {
         Standing::Absent => None,
         Standing::Holds(calibration) => Some(calibration),
         Standing::Unusable(why) => {
-            notes.push(format!("{why}; it is not used; measure again: punctual calibrate"));
+            let note = Message::new(format!("{why}; it is not used; measure again"));
+            notes.push(note.with(Remedy::Calibrate(None)));
             None
         }
     }
@@ -122,7 +123,7 @@ pub fn standing(path: &Path) -> Standing {
         return Standing::Absent;
     }
     match read(path) {
-        Err(why) => Standing::Unusable(why),
+        Err(why) => Standing::Unusable(why.to_string()),
         Ok(calibration) => match calibration.host.difference(&host::identity()) {
             None => Standing::Holds(Box::new(calibration)),
             Some(difference) => {
@@ -135,22 +136,24 @@ pub fn standing(path: &Path) -> Standing {
 /// Reads the calibration in a file.
 ///
 /// # Errors
-/// If the file cannot be read or holds no calibration; the error is a sentence.
-pub fn read(path: &Path) -> Result<Calibration, String> {
+/// If the file cannot be read or holds no calibration.
+pub fn read(path: &Path) -> Result<Calibration, Message> {
     let name = path.display();
     let bytes = read_bounded(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            format!("{name}: there is no such host profile; measure one: punctual calibrate --output {name}")
+            Message::new(format!("{name}: there is no such host profile; measure one"))
+                .with(Remedy::Calibrate(Some(path.to_owned())))
         }
-        _ => format!("{name}: cannot read the host profile: {error}"),
+        _ => Message::new(format!("{name}: cannot read the host profile: {error}")),
     })?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(format!(
             "{name}: longer than the {} KiB that a host profile may have",
             MAX_BYTES >> 10
-        ));
+        )
+        .into());
     }
-    Calibration::parse(&name.to_string(), &bytes).map_err(|error| error.to_string())
+    Calibration::parse(&name.to_string(), &bytes).map_err(Message::new)
 }
 
 /// Reads at most one byte more than allowed, so that an endless file ends.
@@ -160,7 +163,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn measured(path: &Path, calibration: &Calibration, notes: Vec<String>) -> Chosen {
+fn measured(path: &Path, calibration: &Calibration, notes: Vec<Message>) -> Chosen {
     let host = calibration.profile(host::deadline_limits());
     Chosen { host, charge: calibration.switching, stamp: Stamp::measured(path, calibration), notes }
 }
@@ -171,8 +174,8 @@ fn here(chosen: Chosen) -> Chosen {
 }
 
 /// Returns this host with its kernel's limits on reservations and with free switches. Only the
-/// switch to a slot of a timetable has a cost, the same one that `punctual run` assumes.
-fn ideal(notes: Vec<String>) -> Chosen {
+/// switch to a slot of a timetable has a cost, the same one that a run assumes.
+fn ideal(notes: Vec<Message>) -> Chosen {
     let deadline_limits = host::deadline_limits();
     let reservable_ppm = deadline_limits.reservable_ppm();
     let ideal = HostProfile::ideal(usable_cpus());

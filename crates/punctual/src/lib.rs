@@ -29,7 +29,8 @@
 //!   [`verify`], [`watch`], and [`why::watch`].
 //! - `explore`, `export`, `metrics`: the modules of these names.
 //!
-//! Most functions return [`Failure`] as their error: a message for a person, with its kind.
+//! Most functions return [`Failure`] as their error: a message for a person, with its kind. Where a
+//! remedy has another name in each front end, the message has it as a [`Remedy`] too.
 //!
 //! # Examples
 //! ```
@@ -75,7 +76,7 @@ pub mod verify;
 pub mod watch;
 pub mod why;
 
-pub use failure::Failure;
+pub use failure::{Failure, Message, Remedy};
 pub use punctual_analysis as analysis;
 pub use punctual_analysis::admit;
 pub use punctual_model as model;

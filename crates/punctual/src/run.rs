@@ -310,7 +310,7 @@ impl Chosen {
 fn directory(program: &Program) -> Result<(), NotStarted> {
     match &program.directory {
         Some(directory) if !directory.is_dir() => {
-            Err(Failure::BadInput(format!("{} is no directory", directory.display())).into())
+            Err(Failure::bad_input(format!("{} is no directory", directory.display())).into())
         }
         _ => Ok(()),
     }

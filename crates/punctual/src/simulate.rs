@@ -23,8 +23,8 @@ mod witness;
 use punctual_analysis::{Grant, Refusal};
 use punctual_model::{Contract, HostProfile, Policy};
 
-use crate::Failure;
 use crate::host::{Chosen, Stamp};
+use crate::{Failure, Remedy};
 use placed::{Placed, host_of};
 
 pub use arrivals::FaultCounts;
@@ -122,9 +122,10 @@ impl Simulation {
 fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
     if options.high_jobs.is_some() && contract.policy != Policy::EdfVd {
         return Err(Failure::bad_input(format!(
-            "--high-jobs: there are two criticalities under policy = \"edf-vd\" alone, and this is \"{}\"",
+            "there are two criticalities under policy = \"edf-vd\" alone, and this is \"{}\"",
             contract.policy.name()
-        )));
+        ))
+        .with(Remedy::HighJobs));
     }
     for flood in &options.flood {
         let mut streams = contract.streams.iter().map(|stream| stream.name());
@@ -133,9 +134,10 @@ fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
         let is_flood = |name: &str| name == flood.name;
         if !(streams.any(is_flood) || channels.any(is_flood) || receiving.any(is_flood)) {
             return Err(Failure::bad_input(format!(
-                "--flood: \"{}\" is no channel and no stream of this contract",
+                "\"{}\" is no channel and no stream of this contract",
                 flood.name
-            )));
+            ))
+            .with(Remedy::Flood));
         }
     }
     Ok(())

@@ -145,7 +145,7 @@ impl StandingIn {
         session: &mut Session,
         report: &mut Report,
     ) -> Result<Self, Failure> {
-        let (expanded, _) = mapping::expand(contract, host).map_err(Failure::bad_input)?;
+        let (expanded, _) = mapping::expand(contract, host)?;
         let (synthetic, undriven) = Synthetic::start(&expanded, grant, *host, session)?;
         report.undriven(contract, &undriven);
         let wanted = |name: &str| !brokered.has(name);

@@ -27,8 +27,8 @@ pub use observed::JobEvent;
 pub use punctual_observe::Counts;
 pub use threads::{Jobs, JobsState, ThreadJobs, ThreadState};
 
-use crate::Failure;
 use crate::program::{Program, Target, enforcer};
+use crate::{Failure, Message};
 use threads::Uses;
 
 /// The interval at which the kernel's records are collected.
@@ -51,7 +51,7 @@ pub struct Scope {
 #[derive(Clone, Debug)]
 pub struct HostState {
     /// The broker's answer, or the reason why there is none.
-    pub broker: Result<BrokerState, String>,
+    pub broker: Result<BrokerState, Message>,
     /// The jobs of the threads of all grants and of the target.
     pub jobs: JobsState,
     /// The threads of the target and of its descendants.
@@ -107,7 +107,7 @@ impl Watcher {
                 (program, Some(root))
             }
             None => {
-                Broker::connect_to(&socket).map_err(Failure::cannot_here)?;
+                Broker::connect_to(&socket)?;
                 (None, None)
             }
         };
@@ -142,7 +142,7 @@ impl Watcher {
 
     /// Asks the broker, updates the set of watched threads, and returns the current state.
     pub fn state(&mut self) -> HostState {
-        let broker = self.link.ask().map_err(|why| why.to_string());
+        let broker = self.link.ask().map_err(|why| Message::from(&why));
         let tree = self.root.map(|root| Tree::of(&[root], self.enforcer.as_ref()));
         let tree = tree.unwrap_or_default();
         let grants = broker.as_ref().map_or(&[][..], |state| &state.status.grants[..]);

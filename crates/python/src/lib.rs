@@ -42,9 +42,9 @@ pyo3::create_exception!(
 /// Converts an error of the library to the exception of its kind.
 fn raised(failure: Failure) -> PyErr {
     match failure {
-        Failure::BadInput(why) => BadInput::new_err(why),
-        Failure::CannotHere(why) => CannotHere::new_err(why),
-        Failure::Refused(why) => Refused::new_err(why),
+        Failure::BadInput(why) => BadInput::new_err(why.to_string()),
+        Failure::CannotHere(why) => CannotHere::new_err(why.to_string()),
+        Failure::Refused(why) => Refused::new_err(why.to_string()),
     }
 }
 
@@ -118,7 +118,7 @@ fn simulate(
             let why = format!(
                 "arrivals is {other:?}; it must be periodic, sporadic, bursty or adversarial"
             );
-            return Err(BadInput::new_err(why));
+            return Err(BadInput::new_err(why.to_string()));
         }
     };
     let options = Options { until, seed, arrivals, ..usual };

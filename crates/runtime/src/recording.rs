@@ -21,7 +21,7 @@ const TOGETHER: usize = 1 << 13;
 #[derive(Debug, Error)]
 pub enum RecordError {
     /// A file of that name exists, and may not be overwritten.
-    #[error("{}: there is a file of this name; choose another, or overwrite it with --force", .path.display())]
+    #[error("{}: there is a file of this name; choose another, or overwrite it", .path.display())]
     IsThere {
         /// The file.
         path: PathBuf,

@@ -109,8 +109,8 @@ fn stream_of(contract: &Contract, error: &ExpandError) -> Option<Entry> {
 
 fn no_costs(test: &'static str, what: &str) -> Failure {
     let why = format!(
-        "what {what} costs on this host is not known: measure it by `punctual calibrate`, or write \
-         what sending costs into [sending.costs], below [sending]"
+        "what {what} costs on this host is not known: measure it, or write what sending costs into \
+         [sending.costs], below [sending]"
     );
     Failure { test, resource: Resource::Costs, entry: None, shortfall: None, why }
 }

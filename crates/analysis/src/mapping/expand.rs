@@ -17,8 +17,7 @@ pub enum ExpandError {
     NoSender,
     /// Neither the contract nor the host's profile has sending costs.
     #[error(
-        "the costs of sending are not known; measure them by `punctual calibrate`, or write \
-         [sending.costs]"
+        "the costs of sending are not known; write [sending.costs] into the contract, or measure them"
     )]
     NoCosts,
     /// An upcall or channel of a stream needs a name that is taken. Parsed contracts that were not

@@ -33,7 +33,7 @@ pub enum LedgerError {
     /// Other users could write promises into it.
     #[error(
         "{}: {why}; the ledger must lie in a folder of this user's own that nobody else may write: \
-         remove it, or name another (--state)", path.display()
+         remove it, or name another", path.display()
     )]
     Unsafe {
         /// The folder.

@@ -150,7 +150,7 @@ pub(super) fn context_switch(config: &Config, options: &Options) -> (Service, St
     match (config.context_switch, measured) {
         (Some(by_hand), _) => (by_hand, "the configuration".into()),
         (None, Some(measured)) => measured,
-        (None, None) => (UNMEASURED_SWITCH, "not measured; punctual calibrate measures it".into()),
+        (None, None) => (UNMEASURED_SWITCH, "assumed, because it was not measured".into()),
     }
 }
 

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn punctual_reserve_process(
         if u32::try_from(pid) == Ok(std::process::id()) {
             return Err(Failure::invalid(
                 "a process cannot hold itself: its dispatcher would be frozen too; hold its threads, \
-                 or ask another process (punctual run --reserve)",
+                 or have another process hold it",
             ));
         }
         let (wished, enforcement) = reserve.parts()?;

@@ -111,7 +111,7 @@ fn host_profile(path: &Path) -> Result<Calibration, Failure> {
     match calibration.host.difference(&host::identity()) {
         None => Ok(calibration),
         Some(difference) => Err(Failure::invalid(format!(
-            "host_profile {} is of another host: {difference}; run punctual calibrate here",
+            "host_profile {} is of another host: {difference}; measure it here (docs/calibrate.md)",
             path.display()
         ))),
     }

@@ -129,7 +129,7 @@ int main(int count, char **arguments)
     BAD(exec_times, 3, "punctual_exec_times");
     BAD(reserved, 1, "reserved");
     BAD(until_ns, UINT64_MAX, "year");
-    BAD(until_ns, 364 * 86400 * SECOND, "--for");
+    BAD(until_ns, 364 * 86400 * SECOND, "or simulate 1000000s");
     BAD(wake_up_ns, UINT64_MAX, "year");
     BAD(size, 8, "sizeof(punctual_simulation)");
 

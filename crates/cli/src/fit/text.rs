@@ -28,8 +28,9 @@ pub(super) fn of(answer: &Fit, quantile: f64) -> String {
     let any = answer.findings.iter().any(|one| one.proposal.is_some());
     page += &match &answer.trial {
         Trial::Refused(_) => String::new(),
+        Trial::NotAsked if any => "\nNot tried: --no-try.\n".to_owned(),
         Trial::None(why) if any => format!("\nNot tried: {why}.\n"),
-        Trial::None(_) => "\nThere is nothing to propose.\n".to_owned(),
+        Trial::None(_) | Trial::NotAsked => "\nThere is nothing to propose.\n".to_owned(),
         Trial::Tried(tried) => format!(
             "\nTried for {} under {}{}: {}.\n",
             rough(tried.length),

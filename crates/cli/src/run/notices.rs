@@ -7,6 +7,7 @@ use punctual::run::{Compact, GrantNews, Notice, Terms};
 use punctual_broker::kernel::class::residual;
 use punctual_client::wire::{Event, Offered};
 use punctual_frontend::exit::complain;
+use punctual_frontend::hint::told;
 use punctual_frontend::output;
 use punctual_frontend::trace_file::complain_of;
 use punctual_model::command::Backend;
@@ -32,9 +33,9 @@ pub(super) fn say(text: &str) {
 /// Prints a notice in the form that `manner` selects, if it includes the notice.
 pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
     let text = match notice {
-        Notice::Profile(text) => return note(&[(*text).to_owned()]),
+        Notice::Profile(message) => return note(&told(message)),
         Notice::TraceStopped(error) => return complain_of(Some(error), "the programs"),
-        Notice::TraceFailed(failure) => return complain(failure),
+        Notice::TraceFailed(failure) => return complain(told(failure.message())),
         Notice::Grant(news) if manner == Manner::Json => {
             return output::json_line(news).map_or_else(complain, |line| say(&line));
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use punctual::watch::{HostState, ThreadJobs, ThreadState, thread_of};
 use punctual_client::want::Kind;
 use punctual_client::wire::{ChannelStatus, ChannelsStatus, GrantStatus, Status};
+use punctual_frontend::hint::told;
 use punctual_model::Duration;
 use punctual_trace::cause::Verdict;
 
@@ -24,7 +25,7 @@ pub(super) fn picture(state: &HostState) -> Picture {
             picture.rows.extend(granted.iter().map(|one| grant(one, threads)));
             picture.rows.extend(broker.channels.channels.iter().map(channel));
         }
-        Err(why) => picture.notes.push(why.clone()),
+        Err(why) => picture.notes.push(told(why)),
     }
     let is_granted = |id: u32| {
         granted.iter().any(|grant| u32::try_from(grant.thread).is_ok_and(|one| one == id))

@@ -217,6 +217,16 @@ fn a_profile_of_another_host_is_used_only_if_it_is_named() {
     assert_eq!(by_variable(&["--host-profile", "ideal"])["host_profile"]["path"], Value::Null);
 }
 
+#[test]
+fn a_missing_profile_is_told_with_the_command_that_makes_it() {
+    let place = Place::new();
+    let path = place.path("none.toml");
+    let output = place.admit(&["--host-profile", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    let wanted = format!("no such host profile; measure one: punctual calibrate --output {path}");
+    assert!(text(&output.stderr).contains(&wanted), "{}", text(&output.stderr));
+}
+
 /// Runs as a user whose state folder holds the profile, in a temporary folder, so that no real
 /// profile is changed.
 #[test]

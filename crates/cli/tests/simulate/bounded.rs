@@ -52,13 +52,14 @@ fn too_many_jobs_are_refused_with_the_number_and_its_place() {
         (period, &[][..], "[[task]] \"tiny\": a job every 2ns"),
         (budget, &[], "[[reservation]] \"tiny\": a budget every 3ns"),
         (&rate, &[], "[[channel]] \"telephone\": a message of 1 packets every 2ns"),
-        (&studio, &["--stolen", "1ns/2ns"], "--stolen 1ns/2ns: the CPU is taken away"),
+        (&studio, &["--stolen", "1ns/2ns"], "1ns/2ns stolen: the CPU is taken away"),
     ] {
         let (_folder, path) = written(contract);
         let output = punctual(&[&["simulate", &path], arguments].concat());
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{place}: {said}");
-        assert!(said.contains(place) && said.contains("write --for"), "{place}: {said}");
+        assert!(said.contains(place) && said.contains("--for"), "{place}: {said}");
+        assert!(arguments.iter().take(1).all(|option| said.contains(option)), "{said}");
         // The suggested value must be accepted.
         let until = said.trim_end().rsplit_once(' ').expect("words").1;
         assert!(until.ends_with('s'), "{said}");

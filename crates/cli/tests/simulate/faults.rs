@@ -86,4 +86,5 @@ fn a_flood_is_policed_and_reported() {
     assert_eq!(output.status.code(), Some(2));
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(why.contains("\"nobody\" is no channel and no stream"), "{why}");
+    assert!(why.contains("see --flood"), "{why}");
 }

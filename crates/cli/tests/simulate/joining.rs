@@ -52,7 +52,8 @@ fn impossible_joins_and_leaves_are_bad_usage() {
     for (option, when, why) in [
         ("--join", "audio", "does not say when"),
         ("--join", "audio:soon", "the time"),
-        ("--leave", "nobody:5ms", "is no task and no reservation"),
+        ("--leave", "nobody:5ms", "is no task and no reservation of this contract; see --leave"),
+        ("--join", "nobody:5ms", "is no task and no reservation of this contract; see --join"),
     ] {
         let output = punctual(&["simulate", &studio, option, when]);
         let said = text(&output.stderr);

@@ -314,6 +314,7 @@ fn bad_input_is_exit_2() {
         (&[STUDIO, "--stolen", "2ms/2ms"], "leaves nothing"),
         (&[STUDIO, "--witness", "--seed", "1"], "cannot be used with"),
         (&[&tabled, "--witness"], "timetable"),
+        (&[&tabled, "--witness"], "leave --witness out"),
     ] {
         let output = punctual(&[&["simulate"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -339,6 +340,7 @@ fn low_criticality_yields_and_the_others_are_in_time() {
     let other = punctual(&["simulate", STUDIO, "--high-jobs", "1/2"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("edf-vd"), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("see --high-jobs"), "{}", text(&other.stderr));
 }
 
 /// Three tasks of 6 ms every 10 ms on two CPUs: the kernel would serve one of them after 12 ms.

@@ -106,9 +106,7 @@ impl Broker {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No broker answers.
-    #[error(
-        "{path}: no broker answers: {source}; start one (systemctl start punctual-broker, or punctual serve as root)"
-    )]
+    #[error("{path}: no broker answers: {source}; start one (systemctl start punctual-broker)")]
     NoBroker {
         /// The path of the socket.
         path: String,

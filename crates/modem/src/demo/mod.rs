@@ -87,8 +87,8 @@ pub enum Error {
     Trace(#[from] RecordError),
     /// Fewer spinning threads could be started than requested.
     #[error(
-        "only {made} of {wanted} competitors could be started: {why}; ask for fewer with \
-         --competitors, or raise the limit on processes (ulimit -u)"
+        "only {made} of {wanted} competitors could be started: {why}; raise the limit on processes \
+         (ulimit -u), or ask for fewer"
     )]
     Competitors {
         /// The number of threads that run.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::Message;
+
 /// The state that a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -38,7 +40,7 @@ pub struct Check {
     /// The finding, in words.
     pub found: String,
     /// The remedy; `None` if all is as it should be.
-    pub remedy: Option<String>,
+    pub remedy: Option<Message>,
 }
 
 impl Check {
@@ -49,7 +51,7 @@ impl Check {
     pub(super) fn warning(
         name: &'static str,
         found: impl Into<String>,
-        remedy: impl Into<String>,
+        remedy: impl Into<Message>,
     ) -> Self {
         Self::with(name, State::Warning, found, remedy)
     }
@@ -57,7 +59,7 @@ impl Check {
     pub(super) fn cannot(
         name: &'static str,
         found: impl Into<String>,
-        remedy: impl Into<String>,
+        remedy: impl Into<Message>,
     ) -> Self {
         Self::with(name, State::Cannot, found, remedy)
     }
@@ -65,7 +67,7 @@ impl Check {
     pub(super) fn unknown(
         name: &'static str,
         found: impl Into<String>,
-        remedy: impl Into<String>,
+        remedy: impl Into<Message>,
     ) -> Self {
         Self::with(name, State::Unknown, found, remedy)
     }
@@ -74,7 +76,7 @@ impl Check {
         name: &'static str,
         state: State,
         found: impl Into<String>,
-        remedy: impl Into<String>,
+        remedy: impl Into<Message>,
     ) -> Self {
         Self { name, state, found: found.into(), remedy: Some(remedy.into()) }
     }

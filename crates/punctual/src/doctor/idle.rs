@@ -8,6 +8,7 @@ use punctual_model::time::Duration;
 use serde::Serialize;
 
 use super::check::Check;
+use crate::{Message, Remedy};
 
 const NAME: &str = "idle CPUs";
 
@@ -18,9 +19,9 @@ const LENGTH: Duration = Duration::from_millis(1_200);
 /// lets its CPUs run.
 const LATE: Duration = Duration::from_micros(500);
 
-const REMEDY: &str = "keep them from halting: punctual run --awake, awake = true in [channels] of the \
-                      broker's configuration; or boot with idle=poll, or have the host poll longer \
-                      (halt_poll_ns of its kvm), where these are yours";
+const REMEDY: &str = "boot with idle=poll, or have the host poll longer (halt_poll_ns of its kvm), where \
+                      these are yours; or keep CPUs from halting while programs run: awake = true in \
+                      [channels] of the broker's configuration, and the same option of a run";
 
 /// The lateness of timers on idle CPUs.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -96,7 +97,9 @@ impl Figures {
         );
         match verdict(self.free, self.awake) {
             Verdict::InTime => Check::ok(NAME, found),
-            Verdict::Halting => Check::warning(NAME, found, REMEDY),
+            Verdict::Halting => {
+                Check::warning(NAME, found, Message::from(REMEDY).with(Remedy::KeepAwake))
+            }
             Verdict::Otherwise => Check::unknown(
                 NAME,
                 format!("{found}: no clear difference"),
@@ -183,7 +186,7 @@ mod tests {
         let found = "41 of 200 timers were over 500us late, worst 9.123ms; 2 of 200, worst 9.123ms, \
                      with CPUs kept from halting";
         assert_eq!(check.found, found);
-        assert!(check.remedy.is_some_and(|remedy| remedy.contains("--awake")));
+        assert_eq!(check.remedy.expect("there is one").remedy(), Some(&Remedy::KeepAwake));
     }
 
     #[test]

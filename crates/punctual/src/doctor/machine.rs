@@ -8,6 +8,7 @@ use punctual_model::units::percent;
 
 use super::check::Check;
 use crate::host::{Standing, candidates, standing};
+use crate::{Message, Remedy};
 
 /// The time for which steal is sampled.
 const SAMPLE: Duration = Duration::from_millis(200);
@@ -15,8 +16,10 @@ const SAMPLE: Duration = Duration::from_millis(200);
 /// The fraction of time stolen since boot above which latencies show it: 0.1 %.
 const STEAL_SEEN_PPM: u64 = 1_000;
 
-/// The remedy for a missing or stale profile.
-const MEASURE: &str = "punctual calibrate (about a minute)";
+/// Returns the remedy for a missing, stale or incomplete profile.
+fn measure(how: &str) -> Message {
+    Message::from(how).with(Remedy::Calibrate(None))
+}
 
 /// Returns all checks.
 pub(super) fn checks() -> Vec<Check> {
@@ -153,14 +156,15 @@ pub(super) fn profile() -> Check {
                     None => Check::warning(
                         NAME,
                         format!("{found}: switches could not be measured, and count as free"),
-                        "measure again with the right to SCHED_FIFO: punctual calibrate",
+                        measure("measure again with the right to SCHED_FIFO"),
                     ),
                 };
             }
         }
     }
+    const AGAIN: &str = "measure this host, in about a minute";
     match stale {
-        Some(why) => Check::warning(NAME, format!("{why}; it is not used"), MEASURE),
-        None => Check::warning(NAME, "none: admission takes switches for free", MEASURE),
+        Some(why) => Check::warning(NAME, format!("{why}; it is not used"), measure(AGAIN)),
+        None => Check::warning(NAME, "none: admission takes switches for free", measure(AGAIN)),
     }
 }

@@ -102,7 +102,7 @@ mod tests {
         let seen = Seen::Ignored("left early".to_owned());
         let check = check(Finding { feature: Feature::DepartureTimes, seen });
         assert_eq!((check.state, check.found.as_str()), (State::Warning, "left early"));
-        assert!(check.remedy.is_some_and(|remedy| remedy.contains("sch_fq")));
+        assert!(check.remedy.is_some_and(|remedy| remedy.text().contains("sch_fq")));
     }
 
     #[test]
@@ -110,6 +110,6 @@ mod tests {
         let checks: Vec<Check> = on("no such").into_iter().map(check).collect();
         assert_eq!(checks.len(), 4);
         assert!(checks.iter().all(|check| check.state == State::Unknown));
-        assert!(checks[0].remedy.as_ref().is_some_and(|why| why.contains("no such")));
+        assert!(checks[0].remedy.as_ref().is_some_and(|why| why.text().contains("no such")));
     }
 }

@@ -43,7 +43,7 @@ impl Report {
     fn into_page(self) -> String {
         let footer = vec![
             self.host_profile.line(),
-            "Written by punctual explore. Times are exact, in the largest unit that fits; the CSV \
+            "Written by Punctual. Times are exact, in the largest unit that fits; the CSV \
              files beside this page have nanoseconds (_ns) and millionths (_ppm)."
                 .into(),
         ];

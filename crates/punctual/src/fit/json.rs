@@ -95,6 +95,7 @@ fn page(answer: &Fit) -> Page<'_> {
     let none = OneTrial { tried_ns: None, by: None, started_anew: None, why_not: None };
     let trial = match &answer.trial {
         Trial::None(why) => OneTrial { why_not: Some(why), ..none },
+        Trial::NotAsked => OneTrial { why_not: Some("no trial was asked for"), ..none },
         Trial::Refused(why) => OneTrial { why_not: Some(why), ..none },
         Trial::Tried(tried) => OneTrial {
             tried_ns: Some(tried.length.as_nanos()),

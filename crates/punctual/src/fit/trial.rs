@@ -26,6 +26,8 @@ use crate::program::{Program, Target};
 pub enum Trial {
     /// There was no trial, for this reason.
     None(&'static str),
+    /// No trial was asked for ([`Options::tries`]).
+    NotAsked,
     /// This host does not accept the proposal.
     Refused(String),
     /// It ran; the results of each thread are with its finding.
@@ -148,7 +150,7 @@ fn anew(
             _ => {
                 return Ok(Trial::Refused(format!(
                     "SCHED_DEADLINE takes no thread that is bound to CPUs ({cpus:?}), and a timetable \
-                     holds a whole program on one CPU; lift the pinning, or try punctual run by hand"
+                     holds a whole program on one CPU; lift the pinning, or reserve for it by hand (docs/run.md)"
                 )));
             }
         },

@@ -16,7 +16,7 @@ use punctual_model::{self as model, Contract};
 
 use super::error::NotStarted;
 use super::terms::Program;
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The library that intercepts a program's datagrams.
 const LIBRARY: &str = "libpunctual_udp.so";
@@ -48,8 +48,10 @@ pub(super) fn prepare(
 ) -> Result<(Environment, Option<Trial>), NotStarted> {
     let broker = broker.ok_or_else(|| {
         Failure::bad_input(
-            "its channel comes from the broker alone; leave --no-broker out, or the command's channel",
+            "its channel comes from the broker alone: leave the command's channel out, or let the broker \
+             grant it",
         )
+        .with(Remedy::UseBroker)
     })?;
     let library = library()?;
     let destination = destination(asked)?;
@@ -98,19 +100,20 @@ fn environment(
 /// Finds the library at a path that LD_PRELOAD can hold: spaces and colons end a path there
 /// (ld.so(8)).
 fn library() -> Result<PathBuf, NotStarted> {
-    let this = env::current_exe()
-        .map_err(|why| Failure::CannotHere(format!("cannot find out where {LIBRARY} is: {why}")))?;
+    let this = env::current_exe().map_err(|why| {
+        Failure::cannot_here(format!("cannot find out where {LIBRARY} is: {why}"))
+    })?;
     let beside = this.parent().unwrap_or(Path::new("/"));
     let mut places = PLACES.iter().map(|place| beside.join(place).join(LIBRARY));
     let found = places.find(|path| path.is_file()).ok_or_else(|| {
-        Failure::CannotHere(format!(
+        Failure::cannot_here(format!(
             "{LIBRARY}, which takes the program's datagrams, is neither in {0} nor in {0}/../lib: \
              build or install it there (cargo build --release --package punctual-interpose)",
             beside.display()
         ))
     })?;
     if found.to_string_lossy().contains([' ', ':']) {
-        return Err(Failure::CannotHere(format!(
+        return Err(Failure::cannot_here(format!(
             "{}: LD_PRELOAD takes no path with a space or a colon in it; install it elsewhere",
             found.display()
         ))
@@ -129,12 +132,12 @@ fn destination(asked: &Compact) -> Result<Option<SocketAddr>, NotStarted> {
         Ok(None) => "it has no address".to_owned(),
         Err(why) => why.to_string(),
     };
-    Err(Failure::CannotHere(format!("dest={to}: {why}; write an address, such as 192.0.2.7:4000"))
+    Err(Failure::cannot_here(format!("dest={to}: {why}; write an address, such as 192.0.2.7:4000"))
         .into())
 }
 
 fn cannot(why: &dyn std::fmt::Display) -> NotStarted {
-    Failure::CannotHere(format!("the broker: {why}")).into()
+    Failure::cannot_here(format!("the broker: {why}")).into()
 }
 
 /// Requests the channel. The program requests it again after this one was released.
@@ -144,7 +147,10 @@ fn on_trial(
     broker: &Path,
     program: &str,
 ) -> Result<Option<Trial>, NotStarted> {
-    let mut broker = Broker::connect_to(broker).map_err(|why| cannot(&why))?;
+    let mut broker = Broker::connect_to(broker).map_err(|why| {
+        let text = format!("the broker: {why}");
+        Failure::from(why).reworded(text)
+    })?;
     let status = broker.channels().map_err(|why| cannot(&why))?;
     if status.totals.is_none() {
         return Err(cannot(
@@ -158,7 +164,7 @@ fn on_trial(
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
     let want = WantedChannel::of_line(name, asked, to);
     let granted = broker.open_channel(&want).map_err(|why| match why {
-        ChannelError::Refused(refused) => Failure::Refused(refused.to_string()).into(),
+        ChannelError::Refused(refused) => Failure::refused(refused).into(),
         ChannelError::Client(why) => cannot(&why),
     })?;
     Ok(Some(Trial(broker, granted)))

@@ -11,7 +11,7 @@ use punctual_model::reservation::Reservation;
 use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
 use serde::{Serialize, Serializer};
 
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The error of preparing or running programs.
 #[derive(Debug, thiserror::Error)]
@@ -92,14 +92,10 @@ impl From<Error> for Failure {
         let text = error.to_string();
         match error {
             Error::Failure(failure) => failure,
-            Error::NotAdmitted(_) => Self::Refused(text),
-            Error::NoCommand | Error::UnknownCommand { .. } => Self::BadInput(text),
-            Error::NotStarted { why: NotStarted::Program { .. }, .. } => Self::BadInput(text),
-            Error::NotStarted { why: NotStarted::Failure(why), .. } => match why {
-                Self::BadInput(_) => Self::BadInput(text),
-                Self::CannotHere(_) => Self::CannotHere(text),
-                Self::Refused(_) => Self::Refused(text),
-            },
+            Error::NotAdmitted(answer) => (&*answer.refusal).into(),
+            Error::NoCommand | Error::UnknownCommand { .. } => Self::bad_input(text),
+            Error::NotStarted { why: NotStarted::Program { .. }, .. } => Self::bad_input(text),
+            Error::NotStarted { why: NotStarted::Failure(why), .. } => why.reworded(text),
         }
     }
 }
@@ -126,7 +122,7 @@ impl NotStarted {
         match error {
             SpawnError::Program(error) => Self::Program { program, error },
             SpawnError::Reservation(refused @ SchedError::NoBandwidth { .. }) => {
-                Failure::Refused(format!("{refused}; {}", counter_offer(asked))).into()
+                Failure::refused(format!("{refused}; {}", counter_offer(asked))).into()
             }
             SpawnError::Reservation(refused) if refused.is_privilege() => {
                 Failure::cannot_here(refused).into()
@@ -144,10 +140,10 @@ impl NotStarted {
         match error {
             punctual_client::SpawnError::Program(error) => Self::Program { program, error },
             punctual_client::SpawnError::Request(RequestError::Refused(refused)) => {
-                Failure::Refused(refused.to_string()).into()
+                Failure::refused(refused).into()
             }
             punctual_client::SpawnError::Request(other) => {
-                Failure::CannotHere(format!("the broker: {other}")).into()
+                Failure::cannot_here(format!("the broker: {other}")).into()
             }
         }
     }
@@ -156,12 +152,13 @@ impl NotStarted {
     pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
         match refused {
             Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
-                Failure::Refused(refused.to_string()).into()
+                Failure::refused(refused).into()
             }
-            Refused::Start(StartError::Taken { .. }) => Failure::Refused(format!(
-                "{refused}; or have the kernel hold the first thread (--backend kernel)"
-            ))
-            .into(),
+            Refused::Start(StartError::Taken { .. }) => {
+                Failure::refused(format!("{refused}; or have the kernel hold the first thread"))
+                    .with(Remedy::HoldByKernel)
+                    .into()
+            }
             Refused::Io(error) if is_about_program(&error) => Self::Program { program, error },
             other => Failure::cannot_here(other).into(),
         }
@@ -208,17 +205,22 @@ mod tests {
             why: failure.into(),
             others_ended: 2,
         };
-        let text = "command \"a\": no (of the others, 2 ran already and were ended)".to_owned();
+        let text = "command \"a\": no (of the others, 2 ran already and were ended)";
         for (failure, expected) in [
-            (Failure::bad_input("no"), Failure::BadInput(text.clone())),
-            (Failure::cannot_here("no"), Failure::CannotHere(text.clone())),
-            (Failure::Refused("no".into()), Failure::Refused(text.clone())),
+            (Failure::bad_input("no"), Failure::bad_input(text)),
+            (Failure::cannot_here("no"), Failure::cannot_here(text)),
+            (Failure::refused("no"), Failure::refused(text)),
         ] {
-            assert_eq!(Failure::from(why(failure)), expected);
+            assert_eq!(Failure::from(why(failure.clone())), expected);
+            // The remedy is not lost on the way.
+            let remedied = why(failure.with(Remedy::UseBroker));
+            assert_eq!(Failure::from(remedied), expected.with(Remedy::UseBroker));
         }
         let program =
             NotStarted::Program { program: "x".into(), error: ErrorKind::NotFound.into() };
         let bad = Failure::from(Error::from(program));
-        assert!(matches!(&bad, Failure::BadInput(text) if text.starts_with("cannot run \"x\": ")));
+        assert!(
+            matches!(&bad, Failure::BadInput(why) if why.text().starts_with("cannot run \"x\": "))
+        );
     }
 }

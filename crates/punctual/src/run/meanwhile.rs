@@ -11,8 +11,8 @@ use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
 use super::notice::{Notice, Observer};
 use super::start::Running;
-use crate::Failure;
 use crate::trace::{Beside, RecordError, Recorder};
+use crate::{Failure, Remedy};
 
 /// CPUs that are kept from halting; `None` if that was not requested.
 pub(super) struct KeptAwake(Option<Awake>);
@@ -24,8 +24,9 @@ impl KeptAwake {
         let start = || Awake::start(&thread::affinity());
         asked.then(start).transpose().map(Self).map_err(|why| {
             Failure::cannot_here(format!(
-                "the CPUs cannot be kept from halting: {why}; leave --awake out"
+                "the CPUs cannot be kept from halting: {why}; run without that"
             ))
+            .with(Remedy::LetHalt)
         })
     }
 

@@ -9,14 +9,14 @@ use punctual_model::Reservation;
 use serde::Serialize;
 
 use super::terms::Terms;
-use crate::Failure;
 use crate::trace::RecordError;
+use crate::{Failure, Message};
 
 /// A notice to the observer while programs are prepared and run.
 #[derive(Debug)]
 pub enum Notice<'a> {
     /// A note on a profile of this host that was examined.
-    Profile(&'a str),
+    Profile(&'a Message),
     /// Entries of the contract were counted in admission, and no program holds them.
     OnlyAdmitted(&'a str),
     /// A program was started. Its process is reaped only after this notice, by the thread that

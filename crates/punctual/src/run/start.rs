@@ -18,7 +18,7 @@ use super::grant::GrantWatch;
 use super::places::Places;
 use super::terms::{Reserve, Terms, Through};
 use super::waiting::Signals;
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// A running program.
 pub(super) struct Running {
@@ -113,13 +113,14 @@ pub(super) fn terms(
                     Ok(by_kernel(reservation, &no, Some(granted)))
                 }
                 (true, None) if facts.deadline.is_ok() => Ok(by_kernel(reservation, &no, None)),
-                (false, Some(_)) if broker.is_some() => Err(Failure::CannotHere(format!(
+                (false, Some(_)) if broker.is_some() => Err(Failure::cannot_here(format!(
                     "{no}; without privilege the broker could grant SCHED_DEADLINE, to the first \
-                     thread alone, hard and on any CPU: ask for --backend kernel (in a contract for \
-                     backend = \"kernel\" and enforcement = \"hard\")"
+                     thread alone, hard and on any CPU: ask for that (in a contract: backend = \
+                     \"kernel\" and enforcement = \"hard\")"
                 ))
+                .with(Remedy::HoldByKernel)
                 .into()),
-                _ => Err(Failure::CannotHere(no).into()),
+                _ => Err(Failure::cannot_here(no).into()),
             }
         }
     }
@@ -158,17 +159,20 @@ fn missing_privilege() -> Option<SchedError> {
 /// (`refused`), and both ways to get it.
 fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
     let Some(path) = path else {
-        return Err(Failure::CannotHere(format!(
-            "{refused}; or let the broker grant it: leave --no-broker out (docs/broker.md)"
+        return Err(Failure::cannot_here(format!(
+            "{refused}; or let the broker grant it (docs/broker.md)"
         ))
+        .with(Remedy::UseBroker)
         .into());
     };
     match Broker::connect_to(path) {
         Ok(_) => Ok(Through { path: path.to_owned(), grant: None }),
-        Err(no) => Err(Failure::CannotHere(format!(
-            "{refused}; or let the broker grant it (docs/broker.md), and there is none to ask: {no}"
-        ))
-        .into()),
+        Err(no) => {
+            let text = format!(
+                "{refused}; or let the broker grant it (docs/broker.md), and there is none to ask: {no}"
+            );
+            Err(Failure::from(no).reworded(text).into())
+        }
     }
 }
 

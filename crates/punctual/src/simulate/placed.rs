@@ -12,8 +12,8 @@ use super::presence::{self, Presence};
 use super::receiving::Receiving;
 use super::report::Report;
 use super::streams::Streams;
-use crate::Failure;
 use crate::host::{Chosen, Stamp};
+use crate::{Failure, Remedy};
 
 /// Returns the chosen host with as many CPUs as the contract asks for, because virtual ones cost
 /// nothing, and with the switch costs that were asked for.
@@ -52,7 +52,7 @@ impl Placed {
         options: &Options,
     ) -> Result<Self, Failure> {
         let answer = admit(&presence::first(contract, options), &host);
-        let expanded = mapping::expand(contract, &host).map_err(Failure::bad_input);
+        let expanded = mapping::expand(contract, &host).map_err(Failure::from);
         let (contract, mappings) = expanded.map_err(|failure| in_no_way(&answer, failure))?;
         let sender = sender(&contract, &host).map_err(|failure| in_no_way(&answer, failure))?;
         let presence = Presence::of(options, &contract, &host)?;
@@ -67,7 +67,7 @@ impl Placed {
     /// Refuses a contract that was refused without a placement of its work on CPUs.
     pub(super) fn is_placed(&self) -> Result<(), Failure> {
         match &self.answer {
-            Err(refusal) if self.contract.cpus > 1 => Err(Failure::Refused(format!(
+            Err(refusal) if self.contract.cpus > 1 => Err(Failure::refused(format!(
                 "{refusal}; so nothing says what runs on which of its {} CPUs",
                 self.contract.cpus
             ))),
@@ -130,7 +130,7 @@ impl Placed {
 /// the better explanation.
 fn in_no_way(answer: &Result<Grant, Box<Refusal>>, failure: Failure) -> Failure {
     match answer {
-        Err(refusal) => Failure::Refused(refusal.to_string()),
+        Err(refusal) => Failure::from(&**refusal),
         Ok(_) => failure,
     }
 }
@@ -142,9 +142,9 @@ fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sending>, Fa
     let sender = contract.sender.and_then(|spec| Some((spec, spec.sender(host.send_costs)?)));
     let Some((spec, sender)) = sender else {
         return Err(Failure::bad_input(
-            "the costs of sending are not known; measure them by `punctual calibrate`, or write \
-             [sending.costs] into the contract",
-        ));
+            "the costs of sending are not known; write [sending.costs] into the contract, or measure them",
+        )
+        .with(Remedy::Calibrate(None)));
     };
     let egress = Egress::of(&spec, sender.costs, host.wake_up).map_err(Failure::bad_input)?;
     Ok(Some(Sending { egress, best_effort: sender.best_effort }))

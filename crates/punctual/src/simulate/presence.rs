@@ -6,7 +6,7 @@ use punctual_sim::arrivals::{Arrival, Arrivals};
 use serde::Serialize;
 
 use super::options::{Options, When};
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The result of one entry that was to join. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
@@ -79,8 +79,7 @@ impl Presence {
         }
         applies(options, contract)?;
         let joins = |name: &str| options.join.iter().any(|when| when.name == name);
-        let mut in_force = InForce::new(contract, host, joins)
-            .map_err(|refusal| Failure::Refused(refusal.to_string()))?;
+        let mut in_force = InForce::new(contract, host, joins).map_err(Failure::refused)?;
         let mut presence = Self::default();
         let tasks = contract.tasks.iter().map(|task| task.name());
         let all = tasks.chain(contract.reservations.iter().map(|named| &named.name[..]));
@@ -130,8 +129,10 @@ impl Presence {
 fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
     if contract.policy == Policy::EdfVd {
         return Err(Failure::bad_input(
-            "--join and --leave: under \"edf-vd\" each newcomer would change the virtual deadlines of all others",
-        ));
+            "nothing joins or leaves under \"edf-vd\": each newcomer would change the virtual deadlines of \
+             all others",
+        )
+        .with(Remedy::JoinAndLeave));
     }
     let of_streams = |name: &str| {
         let mut streams = contract.streams.iter();
@@ -140,23 +141,23 @@ fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
     };
-    let mut both: Vec<(&When, &str)> = options.join.iter().map(|when| (when, "--join")).collect();
-    both.extend(options.leave.iter().map(|when| (when, "--leave")));
+    let mut both: Vec<(&When, Remedy)> =
+        options.join.iter().map(|when| (when, Remedy::Join)).collect();
+    both.extend(options.leave.iter().map(|when| (when, Remedy::Leave)));
     for (When { name, .. }, option) in &both {
+        let refused = |text: String| Err(Failure::bad_input(text).with(option.clone()));
         let is_task = contract.tasks.iter().any(|task| task.name() == name) && !of_streams(name);
         let is_reservation = contract.reservations.iter().any(|named| named.name == *name);
         if !(is_task || is_reservation) {
-            return Err(Failure::bad_input(format!(
-                "{option}: \"{name}\" is no task and no reservation of this contract"
-            )));
+            return refused(format!("\"{name}\" is no task and no reservation of this contract"));
         }
         if is_reservation && (contract.cpus > 1 || !contract.commands.is_empty()) {
-            return Err(Failure::bad_input(format!(
-                "{option}: the reservation \"{name}\" comes and goes only on one CPU, and without commands"
-            )));
+            return refused(format!(
+                "the reservation \"{name}\" comes and goes only on one CPU, and without commands"
+            ));
         }
         if both.iter().filter(|(other, of)| other.name == *name && of == option).count() > 1 {
-            return Err(Failure::bad_input(format!("{option}: \"{name}\" is named twice")));
+            return refused(format!("\"{name}\" is named twice"));
         }
     }
     for join in &options.join {
@@ -164,9 +165,10 @@ fn applies(options: &Options, contract: &Contract) -> Result<(), Failure> {
             && leave.at <= join.at
         {
             return Err(Failure::bad_input(format!(
-                "--leave: \"{}\" is to leave at {} and joins at {}",
+                "\"{}\" is to leave at {} and joins at {}",
                 join.name, leave.at, join.at
-            )));
+            ))
+            .with(Remedy::Leave));
         }
     }
     Ok(())

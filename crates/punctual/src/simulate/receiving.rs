@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::arrivals::{Draws, Purpose, source};
 use super::options::Options;
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The outcome of one channel that receives.
 #[derive(Clone, Debug, Serialize)]
@@ -101,9 +101,8 @@ impl Receiving {
         let measured = host.receive_costs.map(|costs| costs.per_packet());
         let per_packet = measured.or(sender.map(|sender| sender.costs.per_packet()));
         if per_packet.is_none() && !channels.is_empty() {
-            return Err(Failure::bad_input(
-                "the costs of receiving are not known; measure them by `punctual calibrate`",
-            ));
+            return Err(Failure::bad_input("the costs of receiving are not known; measure them")
+                .with(Remedy::Calibrate(None)));
         }
         let per_packet = per_packet.unwrap_or_default();
         Ok(Self { per_packet, packet, channels })

@@ -5,7 +5,7 @@ use punctual_model::{Contract, Duration};
 use super::channels::Sending;
 use super::options::Options;
 use super::receiving::Receiving;
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// The most jobs, messages, packets and thefts of a run, all together. They take some minutes.
 const MOST: u128 = 500_000_000;
@@ -16,6 +16,7 @@ struct Part {
     /// A clause with the number and its cause.
     why: String,
     instead: &'static str,
+    is_stolen: bool,
 }
 
 /// Refuses a run that would take too long.
@@ -31,14 +32,17 @@ pub(super) fn bounded(
         return Ok(());
     };
     let shorter = leading_digit(u128::from(options.until.as_nanos()) * MOST / all);
+    let shorter = Duration::from_nanos(shorter);
     Err(Failure::bad_input(format!(
-        "{}; simulating {} would take some {all} steps, and {MOST} are the most: {}, or write \
-         --for {}",
-        most.why,
-        options.until,
-        most.instead,
-        Duration::from_nanos(shorter),
-    )))
+        "{}; simulating {} would take some {all} steps, and {MOST} are the most: {}, or simulate \
+         {shorter}",
+        most.why, options.until, most.instead,
+    ))
+    .with(if most.is_stolen {
+        Remedy::StolenOrUntil(shorter)
+    } else {
+        Remedy::Until(shorter)
+    }))
 }
 
 fn parts(
@@ -63,6 +67,7 @@ fn parts(
             steps: jobs,
             why: format!("[[task]] \"{name}\": a job every {period}"),
             instead: "give it a longer period",
+            is_stolen: false,
         });
     }
     for named in &contract.reservations {
@@ -72,6 +77,7 @@ fn parts(
             steps: times(until, period) * if sender.is_some() { 4 } else { 1 },
             why: format!("[[reservation]] \"{name}\": a budget every {period}"),
             instead: "give it a longer period",
+            is_stolen: false,
         });
     }
     for (name, apart) in received.spacings() {
@@ -79,6 +85,7 @@ fn parts(
             steps: 2 * times(until, apart),
             why: format!("[[channel]] \"{name}\": a message every {apart}"),
             instead: "give it a lower rate",
+            is_stolen: false,
         });
     }
     if let Some(sender) = sender {
@@ -90,8 +97,9 @@ fn parts(
         let left = u128::from((period - taken).as_nanos().max(1));
         parts.push(Part {
             steps: work / left + 1,
-            why: format!("--stolen {stolen}: the CPU is taken away every {period}"),
-            instead: "write a longer one",
+            why: format!("{stolen} stolen: the CPU is taken away every {period}"),
+            instead: "take it away less often",
+            is_stolen: true,
         });
     }
     parts
@@ -116,6 +124,7 @@ fn of_sender(
             steps: times(until, apart) * (2 + u128::from(packets)),
             why: format!("[[channel]] \"{name}\": a message of {packets} packets every {apart}"),
             instead: "give it a lower rate or larger packets",
+            is_stolen: false,
         });
     }
     if let Some(bytes) = sender.best_effort.most() {
@@ -125,6 +134,7 @@ fn of_sender(
             steps: 2 * times(until, packet),
             why: format!("[sending]: a packet of best effort every {packet}"),
             instead: "write larger packets or no best_effort",
+            is_stolen: false,
         });
     }
 }

@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::cpus::{OnCpu, Watching, on_cpu};
 use super::options::Options;
 use super::placed::{Placed, host_of};
-use crate::Failure;
 use crate::host::{Chosen, Stamp};
+use crate::{Failure, Remedy};
 
 /// The result of a search. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
@@ -87,15 +87,17 @@ pub fn search(
     let Placed { contract, answer, .. } = &placed;
     if contract.tasks.is_empty() {
         return Err(Failure::bad_input(
-            "--witness looks for a late job of a task, and this contract has no tasks",
-        ));
+            "the search is for a late job of a task, and this contract has no tasks; simulate it instead",
+        )
+        .with(Remedy::NoSearch));
     }
     let is_of_command = |grant: &Grant| grant.reservations.iter().any(|one| one.host_cpu.is_some());
     if answer.as_ref().is_ok_and(is_of_command) {
         return Err(Failure::bad_input(
-            "--witness: the search does not know the timetables and servers in which the commands of this contract run; \
-             run it without",
-        ));
+            "the search does not know the timetables and servers in which the commands of this contract \
+             run; simulate it instead",
+        )
+        .with(Remedy::NoSearch));
     }
     let budget = Budget::default();
     let found = (0..contract.cpus).find_map(|cpu| {

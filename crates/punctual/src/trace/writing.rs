@@ -4,7 +4,7 @@ use punctual_linux::clock;
 use punctual_runtime::recording::{RecordError, Recorder};
 use punctual_trace::Event;
 
-use crate::Failure;
+use crate::{Failure, Remedy};
 
 /// A trace beside more important work. An error of writing ends the trace at once, and becomes a
 /// failure only at the end.
@@ -67,7 +67,7 @@ impl Beside {
 /// Converts an error of writing: a bad name is the caller's fault, a full file system the host's.
 pub fn refused(error: RecordError) -> Failure {
     match error {
-        RecordError::IsThere { .. } => Failure::bad_input(error),
+        RecordError::IsThere { .. } => Failure::bad_input(error).with(Remedy::Replace),
         RecordError::Write { error: ref why, .. } => match why.kind() {
             std::io::ErrorKind::NotFound
             | std::io::ErrorKind::IsADirectory

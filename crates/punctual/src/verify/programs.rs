@@ -51,7 +51,7 @@ pub(super) fn plan(
 }
 
 fn cannot_run(why: impl std::fmt::Display) -> Failure {
-    Failure::cannot_here(format!("punctual run cannot be started for the commands: {why}"))
+    Failure::cannot_here(format!("the program that runs the commands cannot be started: {why}"))
 }
 
 /// The child `punctual run` with its programs. All die with this process.

@@ -175,7 +175,7 @@ pub(super) fn all(contract: &Contract, options: &Options) -> Vec<Promised> {
         }
     }
     let unseen = match options.only_programs {
-        true => no("it has no program (--only-programs)"),
+        true => no("it has no program, and only programs were to be judged"),
         false => no("it was not seen to run"),
     };
     let mut unseen = |kind, name: &str| all.push(Promised::of(kind, name, unseen.clone()));

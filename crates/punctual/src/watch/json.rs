@@ -9,6 +9,7 @@ use super::HostState;
 use super::account::{JobAccount, LatencyHistogram};
 use super::broker::BrokerState;
 use super::threads::{JobsState, ThreadJobs, ThreadState};
+use crate::Message;
 use crate::why::LateRecord;
 
 impl Serialize for HostState {
@@ -24,7 +25,7 @@ impl Serialize for HostState {
             ended: Option<u32>,
         }
         let Self { broker, jobs, threads, ended } = self;
-        let why_no_broker = broker.as_ref().err().map(String::as_str);
+        let why_no_broker = broker.as_ref().err().map(Message::text);
         let broker = broker.as_ref().ok();
         State { broker, why_no_broker, jobs, threads, ended: *ended }.serialize(serializer)
     }

@@ -74,9 +74,9 @@ fn page(report: &Report, file: &str) -> String {
                 }
                 footer {
                     p {
-                        "Written by punctual report from the trace alone. Percentiles are at most one \
+                        "Written by Punctual from the trace alone. Percentiles are at most one \
                          percent too long, the longest times are exact. Instants count from the first \
-                         event. The same tables as JSON: punctual report --json."
+                         event. The report as JSON has the same tables."
                     }
                 }
                 (parts::script())

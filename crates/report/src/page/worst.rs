@@ -46,7 +46,7 @@ fn summary(survey: &Survey) -> String {
     if ones.by_events > 0 {
         text += &format!(
             " Causes of the latest {} are from the events of this trace alone: which of its subjects ran \
-             instead. Nobody asked the kernel about them (punctual why does), and what else held them up \
+             instead. Nobody asked the kernel about them, and what else held them up \
              is \"not known\".",
             ones.by_events
         );

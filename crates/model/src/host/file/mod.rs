@@ -56,7 +56,7 @@ fn calibration(raw: RawCalibration) -> Checked<Calibration> {
             &raw.format,
             format!(
                 "this profile has format {given}, and this program reads format {FORMAT}; measure \
-                 again: punctual calibrate"
+                 again (docs/calibrate.md)"
             ),
         );
     }

@@ -215,12 +215,26 @@ fn failure(error: Error) -> Failure {
     if let Error::Trace(why) = error {
         return refused(why);
     }
+    let option = if let Error::Competitors { .. } = error { " with --competitors" } else { "" };
     if error.is_of_host() {
         Failure::cannot_here(format!(
-            "{error}\n`punctual doctor` says what this host lacks; `punctual-modem demo --virtual` needs \
+            "{error}{option}\n`punctual doctor` says what this host lacks; `punctual-modem demo --virtual` needs \
              no privilege"
         ))
     } else {
         Failure::bad_input(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_competitors_are_told_with_the_option() {
+        let why = std::io::ErrorKind::WouldBlock.into();
+        let failure = failure(Error::Competitors { made: 3, wanted: 9, why });
+        let text = failure.message().text();
+        assert!(text.contains("or ask for fewer with --competitors\n"), "{text}");
     }
 }
