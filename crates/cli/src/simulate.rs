@@ -25,7 +25,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let answer = if args.witness { witness } else { simulate };
     answer(args, &declared, &chosen).map_err(|failure| match failure {
         Failure::Refused(why) => {
-            Failure::Refused(format!("{}: {why}", punctual::contract::name_of(&args.contract)))
+            let text = format!("{}: {why}", punctual::contract::name_of(&args.contract));
+            Failure::refused(why.with_message(text))
         }
         other => other,
     })

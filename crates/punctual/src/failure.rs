@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use crate::refusal::RefusalRecord;
+
 /// An error that is reported to a person, as one or more sentences.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -13,7 +15,7 @@ pub enum Failure {
     CannotHere(String),
     /// The request is refused.
     #[error("{0}")]
-    Refused(String),
+    Refused(Box<RefusalRecord>),
 }
 
 impl Failure {
@@ -25,6 +27,11 @@ impl Failure {
     /// Makes a [`Failure::CannotHere`] from anything that reads as a sentence.
     pub fn cannot_here(why: impl Display) -> Self {
         Self::CannotHere(why.to_string())
+    }
+
+    /// Makes a [`Failure::Refused`] from a refusal, or from a sentence alone.
+    pub fn refused(why: impl Into<RefusalRecord>) -> Self {
+        Self::Refused(Box::new(why.into()))
     }
 }
 

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use punctual::refusal::RefusalRecord;
 use punctual_channel::client::{DrainError, ReceiveError, Receiving, SendError, Sending};
 use punctual_client::want::{RawChannel, WantedChannel};
 use punctual_client::{Broker, ChannelError, ClientError, GrantedChannel};
@@ -15,7 +16,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
-use crate::{BadInput, CannotHere, Refused, duration};
+use crate::{BadInput, CannotHere, duration, refused};
 
 /// How often a wait looks for signals that Python has to handle.
 const LOOK: Duration = Duration::from_millis(50);
@@ -86,9 +87,9 @@ impl Channel {
         // Checks what the broker checks.
         let want = WantedChannel::try_from(raw).map_err(|why| bad(&why))?;
         py.detach(|| {
-            let host = |why: ClientError| raised(ChannelError::from(why));
+            let host = |why: ClientError| CannotHere::new_err(why.to_string());
             let mut broker = Broker::connect_to(&broker).map_err(host)?;
-            let granted = broker.open_channel(&want).map_err(raised)?;
+            let granted = broker.open_channel(&want).map_err(|why| raised(why, &want))?;
             let end = match want.direction {
                 Direction::Send => broker.attach_channel(&granted).map(End::Sends),
                 Direction::Receive => broker.attach_channel(&granted).map(End::Receives),
@@ -212,9 +213,9 @@ impl Channel {
     }
 }
 
-fn raised(why: ChannelError) -> PyErr {
+fn raised(why: ChannelError, asked: &WantedChannel) -> PyErr {
     match why {
-        ChannelError::Refused(_) => Refused::new_err(why.to_string()),
+        ChannelError::Refused(why) => refused(&RefusalRecord::of_channel(&why, asked)),
         ChannelError::Client(_) => CannotHere::new_err(why.to_string()),
     }
 }

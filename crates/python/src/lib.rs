@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use punctual::admission::Answer;
 use punctual::contract::{self, Declared, Noted};
 use punctual::host::{self, Chosen};
+use punctual::refusal::RefusalRecord;
 use punctual::simulate::{Options, Pattern, Simulation};
 use punctual::{Failure, doctor, why};
 use punctual_model::Duration;
@@ -20,12 +21,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde::Serialize;
 
-pyo3::create_exception!(
-    punctual_rt,
-    Refused,
-    pyo3::exceptions::PyException,
-    "The request is refused. The text has the numbers, and what would be admitted instead."
-);
+// Its fields have types and documentation, so it is written in Python.
+pyo3::import_exception!(punctual_rt, Refused);
 pyo3::create_exception!(
     punctual_rt,
     BadInput,
@@ -44,7 +41,15 @@ fn raised(failure: Failure) -> PyErr {
     match failure {
         Failure::BadInput(why) => BadInput::new_err(why),
         Failure::CannotHere(why) => CannotHere::new_err(why),
-        Failure::Refused(why) => Refused::new_err(why),
+        Failure::Refused(why) => refused(&why),
+    }
+}
+
+/// Makes the exception of a refusal, with its numbers.
+fn refused(why: &RefusalRecord) -> PyErr {
+    match json(why) {
+        Ok(numbers) => Refused::new_err((why.message.clone(), numbers)),
+        Err(why) => why,
     }
 }
 
@@ -152,7 +157,6 @@ fn diagnose(py: Python<'_>, interface: Option<String>) -> PyResult<String> {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    module.add("Refused", py.get_type::<Refused>())?;
     module.add("BadInput", py.get_type::<BadInput>())?;
     module.add("CannotHere", py.get_type::<CannotHere>())?;
     module.add_class::<channels::Channel>()?;

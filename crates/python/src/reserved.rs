@@ -94,7 +94,7 @@ fn raised(why: Refused) -> PyErr {
         Refused::DoesNotFit { .. }
         | Refused::NoRoom { .. }
         | Refused::TooMany { .. }
-        | Refused::NoBandwidth { .. } => crate::Refused::new_err(why.to_string()),
+        | Refused::NoBandwidth { .. } => crate::refused(&(&why).into()),
         other => CannotHere::new_err(other.to_string()),
     }
 }

@@ -116,8 +116,15 @@ def test_an_interrupt_ends_a_wait(broker):
 
 
 def test_a_refusal_has_an_offer(broker):
-    with pytest.raises(punctual_rt.Refused):
-        opened(broker, "127.0.0.1:4000", spacing="1us")
+    with pytest.raises(punctual_rt.Refused) as raised:
+        opened(broker, "127.0.0.1:4000", spacing="15us")
+    refused = raised.value
+    assert refused.test and refused.test in str(refused)
+    spacing = next(offer for offer in refused.counter_offers if offer.axis == "period")
+    assert (spacing.kind, spacing.unit, spacing["from"]) == ("channel", "ns", 15_000)
+    # What is offered is admitted.
+    with opened(broker, "127.0.0.1:4000", spacing=spacing.to) as out:
+        assert out.grant > 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -19,6 +20,23 @@ def live(call, *arguments, **options):
         pytest.skip(f"ignored: {why}")
 
 
+def in_a_thread(body):
+    """Calls `body` in a thread of its own: the main thread of a test stays as it is."""
+    failed = []
+
+    def guarded():
+        try:
+            live(body)
+        except BaseException as why:  # noqa: BLE001 - raised again in the test's thread
+            failed.append(why)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
 def test_a_program_runs_to_its_end_and_is_accounted_for(tmp_path):
     script = "echo $WORD > out; exit 7"
     account = live(
@@ -29,8 +47,15 @@ def test_a_program_runs_to_its_end_and_is_accounted_for(tmp_path):
 
 
 def test_a_refusal_is_raised_with_what_would_be_admitted():
-    with pytest.raises(punctual_rt.Refused, match="would be admitted"):
+    with pytest.raises(punctual_rt.Refused, match="would be admitted") as raised:
         live(punctual_rt.start, ["true"], "19.9ms", "20ms", broker=None)
+    refused = raised.value
+    assert refused.test and refused.resource
+    offer = next(offer for offer in refused.counter_offers if offer.axis == "budget")
+    assert offer["from"] == 19_900_000 > offer.to > 0
+    assert (offer.kind, offer.unit) == ("reservation", "ns")
+    again = pickle.loads(pickle.dumps(refused))
+    assert (str(again), again.counter_offers) == (str(refused), refused.counter_offers)
 
 
 @pytest.mark.parametrize(
@@ -109,20 +134,7 @@ def test_a_thread_reserves_for_itself():
         with pytest.raises(punctual_rt.BadInput, match="has ended"):
             _ = reserved.used_ns
 
-    # In a thread of its own: the main thread of a test stays as it is.
-    failed = []
-
-    def guarded():
-        try:
-            live(body)
-        except BaseException as why:  # noqa: BLE001 - raised again in the test's thread
-            failed.append(why)
-
-    thread = threading.Thread(target=guarded)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    in_a_thread(body)
 
 
 def test_the_host_is_looked_at():

@@ -12,6 +12,7 @@ use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
 use serde::{Serialize, Serializer};
 
 use crate::Failure;
+use crate::refusal::RefusalRecord;
 
 /// The error of preparing or running programs.
 #[derive(Debug, thiserror::Error)]
@@ -92,13 +93,13 @@ impl From<Error> for Failure {
         let text = error.to_string();
         match error {
             Error::Failure(failure) => failure,
-            Error::NotAdmitted(_) => Self::Refused(text),
+            Error::NotAdmitted(why) => Self::refused(&*why.refusal),
             Error::NoCommand | Error::UnknownCommand { .. } => Self::BadInput(text),
             Error::NotStarted { why: NotStarted::Program { .. }, .. } => Self::BadInput(text),
             Error::NotStarted { why: NotStarted::Failure(why), .. } => match why {
                 Self::BadInput(_) => Self::BadInput(text),
                 Self::CannotHere(_) => Self::CannotHere(text),
-                Self::Refused(_) => Self::Refused(text),
+                Self::Refused(why) => Self::refused(why.with_message(text)),
             },
         }
     }
@@ -126,7 +127,9 @@ impl NotStarted {
         match error {
             SpawnError::Program(error) => Self::Program { program, error },
             SpawnError::Reservation(refused @ SchedError::NoBandwidth { .. }) => {
-                Failure::Refused(format!("{refused}; {}", counter_offer(asked))).into()
+                let offer = KernelOffer::instead_of(asked);
+                let why = format!("{refused}; {}; {offer}", left());
+                Failure::refused(RefusalRecord::by_kernel(asked, offer, why)).into()
             }
             SpawnError::Reservation(refused) if refused.is_privilege() => {
                 Failure::cannot_here(refused).into()
@@ -140,11 +143,15 @@ impl NotStarted {
     }
 
     /// Converts the broker's answer, which names the test, the numbers and a counter-offer.
-    pub(super) fn by_broker(error: punctual_client::SpawnError, program: String) -> Self {
+    pub(super) fn by_broker(
+        error: punctual_client::SpawnError,
+        asked: Reservation,
+        program: String,
+    ) -> Self {
         match error {
             punctual_client::SpawnError::Program(error) => Self::Program { program, error },
             punctual_client::SpawnError::Request(RequestError::Refused(refused)) => {
-                Failure::Refused(refused.to_string()).into()
+                Failure::refused(RefusalRecord::of_reservation(&refused, asked)).into()
             }
             punctual_client::SpawnError::Request(other) => {
                 Failure::CannotHere(format!("the broker: {other}")).into()
@@ -156,9 +163,9 @@ impl NotStarted {
     pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
         match refused {
             Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
-                Failure::Refused(refused.to_string()).into()
+                Failure::refused(&refused).into()
             }
-            Refused::Start(StartError::Taken { .. }) => Failure::Refused(format!(
+            Refused::Start(StartError::Taken { .. }) => Failure::refused(format!(
                 "{refused}; or have the kernel hold the first thread (--backend kernel)"
             ))
             .into(),
@@ -185,16 +192,15 @@ fn is_about_program(error: &io::Error) -> bool {
         )
 }
 
-/// Says which reservation the kernel would accept now.
-fn counter_offer(asked: Reservation) -> String {
-    let left = bandwidth::left().map_or_else(
+/// Says how much bandwidth the kernel has left now.
+fn left() -> String {
+    bandwidth::left().map_or_else(
         |_| "what is left cannot be measured".to_owned(),
         |left| {
             let percent = left.left_ppm as f64 / 10_000.0;
             format!("left on all CPUs together: {percent:.1} % of a CPU (measured by trying)")
         },
-    );
-    format!("{left}; {}", KernelOffer::instead_of(asked))
+    )
 }
 
 #[cfg(test)]
@@ -212,7 +218,7 @@ mod tests {
         for (failure, expected) in [
             (Failure::bad_input("no"), Failure::BadInput(text.clone())),
             (Failure::cannot_here("no"), Failure::CannotHere(text.clone())),
-            (Failure::Refused("no".into()), Failure::Refused(text.clone())),
+            (Failure::refused("no".to_owned()), Failure::refused(text.clone())),
         ] {
             assert_eq!(Failure::from(why(failure)), expected);
         }

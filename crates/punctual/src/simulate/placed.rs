@@ -14,6 +14,7 @@ use super::report::Report;
 use super::streams::Streams;
 use crate::Failure;
 use crate::host::{Chosen, Stamp};
+use crate::refusal::RefusalRecord;
 
 /// Returns the chosen host with as many CPUs as the contract asks for, because virtual ones cost
 /// nothing, and with the switch costs that were asked for.
@@ -67,10 +68,13 @@ impl Placed {
     /// Refuses a contract that was refused without a placement of its work on CPUs.
     pub(super) fn is_placed(&self) -> Result<(), Failure> {
         match &self.answer {
-            Err(refusal) if self.contract.cpus > 1 => Err(Failure::Refused(format!(
-                "{refusal}; so nothing says what runs on which of its {} CPUs",
-                self.contract.cpus
-            ))),
+            Err(refusal) if self.contract.cpus > 1 => {
+                let why = format!(
+                    "{refusal}; so nothing says what runs on which of its {} CPUs",
+                    self.contract.cpus
+                );
+                Err(Failure::refused(RefusalRecord::from(&**refusal).with_message(why)))
+            }
             _ => Ok(()),
         }
     }
@@ -130,7 +134,7 @@ impl Placed {
 /// the better explanation.
 fn in_no_way(answer: &Result<Grant, Box<Refusal>>, failure: Failure) -> Failure {
     match answer {
-        Err(refusal) => Failure::Refused(refusal.to_string()),
+        Err(refusal) => Failure::refused(&**refusal),
         Ok(_) => failure,
     }
 }

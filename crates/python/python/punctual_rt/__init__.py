@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from . import _native
-from ._native import BadInput, CannotHere, Refused
+from ._native import BadInput, CannotHere
 
 __all__ = [
     "Answer",
@@ -107,6 +107,52 @@ def _answer(text: str) -> Answer:
     answer = json.loads(text, object_hook=Answer)
     assert isinstance(answer, Answer)
     return answer
+
+
+class Refused(Exception):
+    """The request is refused. The text has the numbers, and what would be admitted instead.
+
+    The attributes are the keys of ``admit(...).refusal``. A number that does not apply is ``None``.
+
+    >>> try:
+    ...     start(["player"], "19.9ms", "20ms")                              # doctest: +SKIP
+    ... except Refused as refused:
+    ...     for offer in refused.counter_offers:
+    ...         print(offer.axis, offer["from"], "->", offer.to, offer.unit)
+    """
+
+    test: str | None
+    """The test that failed, such as ``"response-time"``, ``"quota"`` or ``"kernel"``."""
+    resource: str | None
+    """The scarce resource, such as ``"processor time"``; ``None`` if a broker refused."""
+    entry: str | None
+    """The entry of a contract that failed the test."""
+    shortfall_ns: int | None
+    """The missing time, in nanoseconds."""
+    shortfall_bytes: int | None
+    """The missing memory, in bytes."""
+    shortfall_ppm: int | None
+    """The missing share of a CPU, in parts per million; of a broker only."""
+    counter_offers: list[Answer]
+    """What would be admitted: each changes one number, ``axis``, from ``offer["from"]`` to
+    ``offer.to``, both in ``offer.unit``."""
+    counter_offers_of_two: list[list[Answer]]
+    """Pairs of changes that would be admitted together, where one number is not enough."""
+    fits_without: list[Answer]
+    """Entries (``entry`` and ``kind``) without which the rest of a contract would be admitted."""
+
+    def __init__(self, message: str, numbers: str = "{}") -> None:
+        super().__init__(message)
+        of = _answer(numbers)
+        self.test = of.get("test")
+        self.resource = of.get("resource")
+        self.entry = of.get("entry")
+        self.shortfall_ns = of.get("shortfall_ns")
+        self.shortfall_bytes = of.get("shortfall_bytes")
+        self.shortfall_ppm = of.get("shortfall_ppm")
+        self.counter_offers = of.get("counter_offers", [])
+        self.counter_offers_of_two = of.get("counter_offers_of_two", [])
+        self.fits_without = of.get("fits_without", [])
 
 
 def _time(time: Time) -> str:

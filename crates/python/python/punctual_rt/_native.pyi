@@ -2,9 +2,6 @@ from os import PathLike
 
 StrPath = str | PathLike[str]
 
-class Refused(Exception):
-    """The request is refused. The text has the numbers, and what would be admitted instead."""
-
 class BadInput(ValueError):
     """The contract, the trace or an argument is wrong. The text says where."""
 

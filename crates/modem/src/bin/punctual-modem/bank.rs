@@ -224,7 +224,7 @@ fn subject(driver: &Task, context: &str) -> Subject {
 }
 
 fn refused(why: impl Display) -> Outcome {
-    Err(Failure::Refused(why.to_string()))
+    Err(Failure::refused(why.to_string()))
 }
 
 /// The counts of late, skipped and contained jobs.
