@@ -162,6 +162,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<channels::Channel>()?;
     module.add_class::<programs::Program>()?;
     module.add_class::<reserved::Reserved>()?;
+    module.add_class::<reserved::Constraint>()?;
     module.add_function(wrap_pyfunction!(admit, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(why_late, module)?)?;

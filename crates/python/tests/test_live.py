@@ -137,6 +137,38 @@ def test_a_thread_reserves_for_itself():
     in_a_thread(body)
 
 
+def test_a_time_constraint_is_kept_or_refused_beforehand():
+    def body():
+        before = time.monotonic_ns()
+        with punctual_rt.constraint("1ms", "5s") as promised:
+            assert promised.used_ns is None and promised.in_time is None
+            until = time.thread_time_ns() + 200_000
+            while time.thread_time_ns() < until:
+                pass
+        assert promised.estimate_ns == 1_000_000
+        assert promised.deadline_ns >= before + 5_000_000_000
+        assert promised.used_ns >= 200_000 and promised.in_time
+        with punctual_rt.constraint("1ms", "1s", start_ns=before + 60 * 10**9) as promised:
+            assert promised.deadline_ns == before + 61 * 10**9
+        with pytest.raises(punctual_rt.Refused) as raised:
+            with punctual_rt.constraint("30ms", "20ms"):
+                pytest.fail("more work than time")
+        fits = {offer.axis: offer.to for offer in raised.value.counter_offers}
+        assert 0 < fits["estimate"] < 20_000_000 and raised.value.test == "time-constraint"
+        # Half of what is offered fits: later requests start later.
+        with punctual_rt.constraint(fits["estimate"] // 2, "20ms"):
+            pass
+        with pytest.raises(punctual_rt.BadInput, match="positive"):
+            with punctual_rt.constraint("1ms", 0):
+                pass
+        with pytest.raises(ZeroDivisionError):
+            with punctual_rt.constraint("1ms", "1s") as promised:
+                1 / 0
+        assert promised.in_time is not None
+
+    in_a_thread(body)
+
+
 def test_the_host_is_looked_at():
     found = punctual_rt.doctor()
     assert {"able", "checks"} <= set(found)

@@ -1,7 +1,8 @@
 """Real-time guarantees for periodic work on stock Linux.
 
 ``admit`` decides whether a contract fits on a host, ``simulate`` runs it in virtual time, ``start``
-and ``run`` put programs under reservations, ``reserve`` the calling thread,
+and ``run`` put programs under reservations, ``reserve`` the calling thread, ``constraint`` promises
+it time once,
 ``channel`` sends and receives messages with a promised delay, ``why`` judges a trace,
 and ``doctor`` says what this host can promise. Each answer has the keys that the command of that
 name prints with ``--json``; keys that end in ``_ns`` are nanoseconds.
@@ -38,12 +39,14 @@ __all__ = [
     "BadInput",
     "CannotHere",
     "Channel",
+    "Constraint",
     "Program",
     "Received",
     "Refused",
     "Reserved",
     "admit",
     "channel",
+    "constraint",
     "doctor",
     "reserve",
     "run",
@@ -342,6 +345,51 @@ def reserve(
         native.end()
 
 
+class Constraint:
+    """A time constraint of the thread that made it. Other threads must not use it."""
+
+    estimate_ns: int
+    """The promised processor time."""
+    deadline_ns: int
+    """The instant by which it is promised, as time.monotonic_ns() has it."""
+    used_ns: int | None
+    """The processor time that the thread used; ``None`` until the end of the ``with``."""
+    in_time: bool | None
+    """Whether it ended at or before its deadline; ``None`` until the end of the ``with``."""
+
+    def __init__(self, native: _native.Constraint) -> None:
+        self.estimate_ns, self.deadline_ns = native.terms
+        self.used_ns = self.in_time = None
+
+
+@contextmanager
+def constraint(
+    estimate: Time, relative_deadline: Time, *, start_ns: int | None = None
+) -> Iterator[Constraint]:
+    """Promises the calling thread ``estimate`` of processor time, once, within a ``with``.
+
+    The time is between ``start_ns``, an instant of time.monotonic_ns() (default and earliest: now),
+    and ``relative_deadline`` after it. It is time that no reservation has; a reservation of the same
+    thread must end after it. The thread stays on one CPU meanwhile. Leaving the ``with`` early
+    gives the rest back. An estimate that was too small is no error: ``in_time`` says whether the
+    work was done by the deadline all the same.
+
+    Raises ``Refused`` before the work begins, with the largest estimate that would fit and the
+    earliest absolute deadline; ``CannotHere`` where no timetable can be followed, or ``BadInput``.
+
+    >>> with constraint("2ms", "10ms") as promised:                          # doctest: +SKIP
+    ...     work()
+    >>> promised.in_time, promised.used_ns                                   # doctest: +SKIP
+    (True, 1403125)
+    """
+    native = _native.Constraint(start_ns, _time(estimate), _time(relative_deadline))
+    promised = Constraint(native)
+    try:
+        yield promised
+    finally:
+        promised.used_ns, promised.in_time = native.end()
+
+
 class Received(NamedTuple):
     """What ``Channel.receive_into`` says of a message."""
 
@@ -396,6 +444,31 @@ class Channel:
         message, number, arrived = self._native.receive(timeout, len(into))
         into[: len(message)] = bytes(message)
         return Received(len(message), number, arrived)
+
+    def fileno(self) -> int:
+        """The descriptor to poll for reading, after ``before_poll`` said that one may sleep.
+
+        Readable means that the broker woke this end, for a message or for room, not that there is
+        one. ``close`` closes it: take it out of an event loop before. ``BadInput`` if it is closed.
+        """
+        return self._native.fileno()
+
+    def before_poll(self) -> bool:
+        """Announces that this end is going to sleep, and returns whether it may.
+
+        ``False`` means that there is a message, or room, already. Without this call the broker
+        does not wake the descriptor. A call that sends or receives takes the announcement back.
+        Raises ``CannotHere`` if the broker is gone and no message is left.
+        """
+        return self._native.before_poll()
+
+    def after_poll(self) -> None:
+        """Takes back what ``before_poll`` announced and makes the descriptor unreadable again.
+
+        Call it first whenever the descriptor was readable, then send or receive with a ``timeout``
+        of 0 until ``TimeoutError``.
+        """
+        self._native.after_poll()
 
     def close(self) -> None:
         """Gives the channel back; messages that have not left are lost (``drain`` waits for them)."""
