@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pickle
+import shutil
 import signal
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 
 import punctual_rt
 import pytest
+from test_answers import MIXER, ROOT
 
 
 def live(call, *arguments, **options):
@@ -167,6 +169,60 @@ def test_a_time_constraint_is_kept_or_refused_beforehand():
         assert promised.in_time is not None
 
     in_a_thread(body)
+
+
+def verified(text, **options):
+    program = shutil.which("punctual", path=str(ROOT / "target" / "debug"))
+    if program is None:
+        pytest.skip("ignored: the program is not built")
+    options = {"profile": "ideal", "length": "500ms", "program": program, **options}
+    return live(punctual_rt.verify, text=text, **options)
+
+
+def test_the_promises_of_a_contract_are_judged(tmp_path):
+    trace = tmp_path / "run.ptrace"
+    answer = verified(MIXER.replace("mixer", "<mixer>"), trace=trace)
+    rows = {(row.kind, row.name): row for row in answer.promises}
+    assert rows["contract", "admission"].verdict == "kept"
+    mixer = rows["task", "<mixer>"]
+    assert mixer.jobs > 0 and mixer.evidence == ["synthetic work"]
+    assert answer.broken == any(row.verdict == "broken" for row in answer.promises)
+    assert answer.ran_ns >= 500_000_000
+    page = answer._repr_html_()
+    assert "<caption>promises</caption>" in page and "&lt;mixer&gt;" in page
+    assert punctual_rt.report(trace, profile="ideal").jobs > 0
+    refused = verified(MIXER.replace("2ms", "11ms").replace("10ms", "11ms") + MIXER.replace("mixer", "b"))
+    assert refused.broken and [row.verdict for row in refused.promises] == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "kind", "words"),
+    [
+        ("[[task]]\nname = 3\n", {}, punctual_rt.BadInput, "text:2:8"),
+        (MIXER, {"contract": "/nowhere"}, punctual_rt.BadInput, "a file or as a text"),
+        (MIXER, {"profile": "/nowhere.toml"}, punctual_rt.BadInput, "/nowhere.toml"),
+        (MIXER, {"length": "1parsec"}, punctual_rt.BadInput, "1parsec"),
+        (MIXER, {"program": "/nowhere/punctual"}, punctual_rt.CannotHere, "/nowhere/punctual"),
+    ],
+)
+def test_a_run_that_cannot_be_verified_says_why(text, options, kind, words):
+    program = shutil.which("punctual", path=str(ROOT / "target" / "debug"))
+    if program is None:
+        pytest.skip("ignored: the program is not built")
+    with pytest.raises(kind, match=words):
+        punctual_rt.verify(text=text, **{"program": program, **options})
+
+
+def test_an_interrupt_ends_the_run_of_a_contract():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            verified(MIXER, length="600s")
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_host_is_looked_at():

@@ -3,7 +3,8 @@
 ``admit`` decides whether a contract fits on a host, ``simulate`` runs it in virtual time, ``start``
 and ``run`` put programs under reservations, ``reserve`` the calling thread, ``constraint`` promises
 it time once,
-``channel`` sends and receives messages with a promised delay, ``why`` judges a trace,
+``channel`` sends and receives messages with a promised delay, ``why`` and ``report`` judge a trace,
+``verify`` runs a contract and judges its promises,
 and ``doctor`` says what this host can promise. Each answer has the keys that the command of that
 name prints with ``--json``; keys that end in ``_ns`` are nanoseconds.
 
@@ -25,11 +26,13 @@ import html
 import json
 import os
 import signal as _signal
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from . import _native
 from ._native import BadInput, CannotHere
@@ -40,18 +43,22 @@ __all__ = [
     "CannotHere",
     "Channel",
     "Constraint",
+    "Page",
     "Program",
     "Received",
     "Refused",
     "Reserved",
+    "Simulated",
     "admit",
     "channel",
     "constraint",
     "doctor",
+    "report",
     "reserve",
     "run",
     "simulate",
     "start",
+    "verify",
     "why",
 ]
 
@@ -85,6 +92,47 @@ class Answer(dict[str, Any]):
             else:
                 rest[key] = value
         return (_table("", [rest]) if rest else "") + "".join(tables)
+
+
+class Page(Answer):
+    """An answer with the page that ``punctual report`` makes: timeline, late jobs, histograms.
+
+    Jupyter shows the page. A copy, or what was pickled, is an ``Answer`` without a page.
+    """
+
+    _native: _native.Page
+
+    def to_html(self) -> str:
+        """Returns the page, which loads nothing from the network.
+
+        It contains the contract, this process's command line and what the host says of itself.
+        """
+        return self._native.to_html()
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, whose script reaches nothing of the notebook.
+        page = html.escape(self.to_html())
+        style = "width: 100%; height: 40em; border: 0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+    def __reduce__(self) -> tuple[type[Answer], tuple[dict[str, Any]]]:
+        return Answer, (dict(self),)
+
+
+class Simulated(Page):
+    """The outcome of ``simulate``. Jupyter shows its tables, and the page with the plots."""
+
+    def _repr_html_(self) -> str:
+        return Answer._repr_html_(self) + super()._repr_html_()
+
+
+_P = TypeVar("_P", bound=Page)
+
+
+def _page(kind: type[_P], text: str, native: _native.Page) -> _P:
+    page = kind(_answer(text))
+    page._native = native
+    return page
 
 
 def _table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -196,20 +244,100 @@ def simulate(
     length: Time | None = None,
     seed: int | None = None,
     arrivals: Literal["periodic", "sporadic", "bursty", "adversarial"] | None = None,
-) -> Answer:
+) -> Simulated:
     """Runs a contract under its own policy in virtual time, for 10 s of it unless ``length`` says.
 
     With a ``seed`` arrivals are sporadic and execution times drawn; the same seed gives the same
     run. A refused contract on one CPU runs all the same: ``answer.admitted`` says so.
+
+    Jupyter plots the run, and ``to_html()`` returns the page of ``punctual simulate --report``; the
+    run is repeated for it. Raises ``BadInput`` for a contract that is not valid or a run that would
+    take too long, and ``Refused`` if nothing says what runs where.
     """
     until = None if length is None else _time(length)
-    return _answer(_native.simulate(contract, text, profile, until, seed, arrivals))
+    return _page(Simulated, *_native.simulate(contract, text, profile, until, seed, arrivals))
+
+
+def report(trace: StrPath, *, profile: StrPath | None = None) -> Page:
+    """Judges a trace file: whether each promise of the run was kept, with the plots of the run.
+
+    ``answer.tables.promises`` has a row for each promise, whose ``verdict`` is ``"kept"``,
+    ``"broken"`` or ``"not judgeable"``; ``answer.promises_broken`` counts them. Of a damaged trace it
+    shows the intact parts, and ``answer.is_whole`` is false. The contract of the run is admitted
+    again with the host ``profile``, by default the one measured here.
+
+    Raises ``BadInput`` if the file is no trace.
+    """
+    return _page(Page, *_native.report(os.fspath(trace), profile))
 
 
 def why(trace: StrPath) -> tuple[list[Answer], Answer]:
     """Judges a trace file: returns a record with the causes for each late job, and the verdict."""
     late, end = _native.why_late(os.fspath(trace))
     return [_answer(one) for one in late], _answer(end)
+
+
+def verify(
+    contract: StrPath | None = None,
+    *,
+    text: str | None = None,
+    profile: StrPath | None = None,
+    length: Time = "60s",
+    only_programs: bool = False,
+    trace: StrPath | None = None,
+    broker: StrPath = BROKER,
+    program: StrPath = "punctual",
+) -> Answer:
+    """Runs everything in a contract on this host, and says for each promise whether it was kept.
+
+    It runs for ``length``, or until all programs have ended if nothing else runs, and other Python
+    threads go on meanwhile. ``only_programs`` runs the commands of the contract alone. What these
+    print is not shown. ``answer.promises`` has a row for each promise, whose ``verdict`` is
+    ``"kept"``, ``"broken"`` or ``"not judgeable"``, with ``why``, ``evidence`` and ``causes``;
+    ``answer.broken`` says whether one was broken, or the contract refused. ``trace`` names a new file
+    for the events of the run, which ``report`` and ``why`` read.
+
+    It takes the ``program`` punctual, by path or from PATH, because this package does not observe the
+    kernel, and its privileges: CAP_BPF, CAP_PERFMON and those of ``start``.
+
+    Raises ``BadInput`` for a contract that is not valid or a trace that exists, and ``CannotHere`` if
+    this host cannot do it. An exception, such as KeyboardInterrupt, ends the run first.
+    """
+    if (contract is None) == (text is None):
+        raise BadInput("give a contract as a file or as a text")
+    options = ["--for", _time(length), "--broker", os.fspath(broker), "--json"]
+    options += ["--host-profile", os.fspath(profile)] if profile is not None else []
+    options += ["--trace", os.fspath(trace)] if trace is not None else []
+    options += ["--only-programs"] if only_programs else []
+    with tempfile.TemporaryDirectory(prefix="punctual-") as folder:
+        file = os.path.join(folder, "text") if contract is None else os.fspath(contract)
+        if text is not None:
+            with open(file, "x", encoding="utf-8") as to:
+                to.write(text)
+        with open(os.path.join(folder, "stderr"), "x+", errors="replace") as said:
+            code, answer = _verdicts([program, "verify", *options, "--", file], said)
+            said.seek(0)
+            why = said.read().rpartition("punctual: ")[2].strip()
+    if code in (0, 1) and answer:
+        return _answer(answer)
+    raise (BadInput if code == 2 else CannotHere)(why or f"{program} ended with {code}")
+
+
+def _verdicts(command: Sequence[StrPath], said: IO[str]) -> tuple[int, str]:
+    try:
+        running = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+        )
+    except OSError as why:
+        raise CannotHere(f"{os.fspath(command[0])} cannot be run: {why.strerror}") from why
+    try:
+        answer, _ = running.communicate()
+        return running.returncode, answer
+    except BaseException:
+        # It ends its programs, too.
+        running.terminate()
+        running.communicate()
+        raise
 
 
 def doctor(interface: str | None = None) -> Answer:
