@@ -16,12 +16,21 @@ use serde::Serialize;
 /// use punctual::model::{Contract, HostProfile};
 /// use punctual::refusal::RefusalRecord;
 ///
-/// let text = b"[[task]]\nname = 'mixer'\nperiod = '10ms'\nwcet = '10ms'\ndeadline = '9ms'\n";
+/// let text = br#"
+/// [[task]]
+/// name = "mixer"
+/// period = "10ms"
+/// wcet = "6ms"
+/// [[task]]
+/// name = "reverb"
+/// period = "10ms"
+/// wcet = "6ms"
+/// "#;
 /// let contract = Contract::parse("audio.toml", text)?;
-/// let refusal = punctual::admit(&contract, &HostProfile::ideal(1)).expect_err("1 ms too long");
+/// let refusal = punctual::admit(&contract, &HostProfile::ideal(1)).expect_err("12 ms in 10 ms");
 /// let record = RefusalRecord::from(&*refusal);
-/// assert_eq!(record.entry.as_deref(), Some("mixer"));
-/// assert_eq!(record.shortfall_ns, Some(1_000_000));
+/// assert_eq!(record.resource.as_deref(), Some("processor time"));
+/// assert!(record.counter_offers.iter().any(|offer| offer.axis == "wcet" && offer.to < offer.from));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, thiserror::Error)]
