@@ -3,11 +3,13 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
+use punctual_analysis::Refusal;
 use punctual_analysis::mapping::ExpandError;
-use punctual_analysis::{Refusal, Resource};
 use punctual_client::ClientError;
 use punctual_model::Duration;
 use serde::{Serialize, Serializer};
+
+use crate::refusal::RefusalRecord;
 
 /// An error that is reported to a person, as one or more sentences.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +22,7 @@ pub enum Failure {
     CannotHere(Message),
     /// The request is refused.
     #[error("{0}")]
-    Refused(Message),
+    Refused(Box<RefusalRecord>),
 }
 
 impl Failure {
@@ -34,15 +36,17 @@ impl Failure {
         Self::CannotHere(Message::new(why))
     }
 
-    /// Makes a [`Failure::Refused`] from anything that reads as a sentence.
-    pub fn refused(why: impl Display) -> Self {
-        Self::Refused(Message::new(why))
+    /// Makes a [`Failure::Refused`] from a refusal, or from a sentence alone.
+    pub fn refused(why: impl Into<RefusalRecord>) -> Self {
+        Self::Refused(Box::new(why.into()))
     }
 
     /// Returns the message.
     pub fn message(&self) -> &Message {
-        let (Self::BadInput(message) | Self::CannotHere(message) | Self::Refused(message)) = self;
-        message
+        match self {
+            Self::BadInput(message) | Self::CannotHere(message) => message,
+            Self::Refused(record) => &record.message,
+        }
     }
 
     /// Adds the remedy that the message ends with.
@@ -52,20 +56,23 @@ impl Failure {
 
     /// Says it in other words; the kind and the remedy stay.
     pub fn reworded(self, text: impl Display) -> Self {
-        self.change(|message| Message { text: text.to_string(), ..message })
+        self.change(|message| message.reworded(text))
     }
 
     fn change(self, change: impl FnOnce(Message) -> Message) -> Self {
         match self {
             Self::BadInput(message) => Self::BadInput(change(message)),
             Self::CannotHere(message) => Self::CannotHere(change(message)),
-            Self::Refused(message) => Self::Refused(change(message)),
+            Self::Refused(mut record) => {
+                record.message = change(record.message);
+                Self::Refused(record)
+            }
         }
     }
 }
 
 /// A sentence for a person, without a final full stop. It displays and serialises as its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     text: String,
     remedy: Option<Remedy>,
@@ -80,6 +87,12 @@ impl Message {
     /// Adds the remedy that the text ends with.
     pub fn with(self, remedy: Remedy) -> Self {
         Self { remedy: Some(remedy), ..self }
+    }
+
+    /// Says it in other words; the remedy stays.
+    #[must_use]
+    pub fn reworded(self, text: impl Display) -> Self {
+        Self { text: text.to_string(), ..self }
     }
 
     /// Returns the text.
@@ -187,11 +200,7 @@ impl From<ExpandError> for Failure {
 
 impl From<&Refusal> for Failure {
     fn from(refusal: &Refusal) -> Self {
-        let failure = Self::refused(refusal);
-        match refusal.resource {
-            Resource::Costs => failure.with(Remedy::Calibrate(None)),
-            _ => failure,
-        }
+        Self::refused(refusal)
     }
 }
 

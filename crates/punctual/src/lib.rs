@@ -19,6 +19,7 @@
 //! - [`metrics`]: exports for Prometheus what a broker has granted and how late work was.
 //! - [`why`]: explains why jobs were late.
 //! - [`trace`], [`export`]: reads trace files, and converts them for other tools.
+//! - [`refusal`]: refusals in the form in which programs read them.
 //! - [`file`]: writes files that take their place only when they are complete.
 //! - [`model`], [`analysis`]: the types of contracts, and the admission tests.
 //!
@@ -67,6 +68,7 @@ pub mod host;
 pub mod metrics;
 #[cfg(feature = "kernel")]
 pub mod program;
+pub mod refusal;
 pub mod run;
 pub mod simulate;
 pub mod trace;

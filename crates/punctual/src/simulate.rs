@@ -12,6 +12,7 @@ mod options;
 mod placed;
 mod presence;
 mod receiving;
+mod recorded;
 mod report;
 mod slices;
 mod steps;
@@ -35,6 +36,7 @@ pub use options::{
 };
 pub use presence::{Departed, Joined};
 pub use receiving::ReceivingOutcome;
+pub use recorded::Recorded;
 pub use report::{Faults, Outcomes, Report, Stolen};
 pub use slices::Slices;
 pub use streams::StreamOutcome;

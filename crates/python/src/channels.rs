@@ -2,10 +2,12 @@
 //!
 //! Messages are copied, so that no memory of Python is touched while Python's lock is released.
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use punctual_channel::client::{DrainError, ReceiveError, Receiving, SendError, Sending};
+use punctual::refusal::RefusalRecord;
+use punctual_channel::client::{DrainError, ReceiveError, Receiving, Rest, SendError, Sending};
 use punctual_client::want::{RawChannel, WantedChannel};
 use punctual_client::{Broker, ChannelError, ClientError, GrantedChannel};
 use punctual_linux::clock;
@@ -15,7 +17,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
-use crate::{BadInput, CannotHere, Refused, duration};
+use crate::{BadInput, CannotHere, duration, refused};
 
 /// How often a wait looks for signals that Python has to handle.
 const LOOK: Duration = Duration::from_millis(50);
@@ -86,9 +88,9 @@ impl Channel {
         // Checks what the broker checks.
         let want = WantedChannel::try_from(raw).map_err(|why| bad(&why))?;
         py.detach(|| {
-            let host = |why: ClientError| raised(ChannelError::from(why));
+            let host = |why: ClientError| CannotHere::new_err(why.to_string());
             let mut broker = Broker::connect_to(&broker).map_err(host)?;
-            let granted = broker.open_channel(&want).map_err(raised)?;
+            let granted = broker.open_channel(&want).map_err(|why| raised(why, &want))?;
             let end = match want.direction {
                 Direction::Send => broker.attach_channel(&granted).map(End::Sends),
                 Direction::Receive => broker.attach_channel(&granted).map(End::Receives),
@@ -168,6 +170,31 @@ impl Channel {
         Ok((into, received.number, received.arrived.as_nanos()))
     }
 
+    /// The descriptor to poll for reading between `before_poll` and `after_poll`.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        self.with(py, |open| match &open.end {
+            End::Sends(sending) => Ok(sending.as_fd().as_raw_fd()),
+            End::Receives(receiving) => Ok(receiving.as_fd().as_raw_fd()),
+        })
+    }
+
+    /// Announces a poll; returns whether it may sleep, since there is nothing to do.
+    fn before_poll(&self, py: Python<'_>) -> PyResult<bool> {
+        let rest = self.with(py, |open| match &mut open.end {
+            End::Sends(sending) => sending.before_poll().map_err(cannot),
+            End::Receives(receiving) => receiving.before_poll().map_err(cannot),
+        });
+        Ok(rest? == Rest::Sleep)
+    }
+
+    /// Ends what `before_poll` announced.
+    fn after_poll(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |open| match &mut open.end {
+            End::Sends(sending) => sending.after_poll().map_err(cannot),
+            End::Receives(receiving) => receiving.after_poll().map_err(cannot),
+        })
+    }
+
     /// Gives the channel back. Messages that have not left are lost.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
@@ -185,6 +212,18 @@ impl Channel {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls `with` on the open channel, without Python's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        with: impl FnOnce(&mut Open) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| match self.lock().as_mut() {
+            Some(open) => with(open),
+            None => Err(BadInput::new_err("the channel is closed")),
+        })
+    }
+
     /// Looks until it is done or so many seconds have passed, and lets Python handle signals.
     fn turns<T: Send>(
         &self,
@@ -197,11 +236,7 @@ impl Channel {
         let end = length.map_or(Instant::MAX, |length| clock::now().saturating_add(length));
         loop {
             let until = end.min(clock::now().saturating_add(LOOK));
-            let found = py.detach(|| match self.lock().as_mut() {
-                Some(open) => turn(open, until),
-                None => Err(BadInput::new_err("the channel is closed")),
-            })?;
-            match found {
+            match self.with(py, |open| turn(open, until))? {
                 Turn::Done(found) => return Ok(found),
                 Turn::Again if clock::now() >= end => {
                     return Err(PyTimeoutError::new_err("nothing happened in time"));
@@ -212,9 +247,13 @@ impl Channel {
     }
 }
 
-fn raised(why: ChannelError) -> PyErr {
+fn cannot(why: impl std::fmt::Display) -> PyErr {
+    CannotHere::new_err(why.to_string())
+}
+
+fn raised(why: ChannelError, asked: &WantedChannel) -> PyErr {
     match why {
-        ChannelError::Refused(_) => Refused::new_err(why.to_string()),
+        ChannelError::Refused(why) => refused(&RefusalRecord::of_channel(&why, asked)),
         ChannelError::Client(_) => CannotHere::new_err(why.to_string()),
     }
 }

@@ -4,15 +4,17 @@
 //! same name prints, and Python makes objects of it. Calls that wait let other Python threads run.
 
 mod channels;
+mod pages;
 mod programs;
 mod reserved;
 
 use std::path::{Path, PathBuf};
 
 use punctual::admission::Answer;
-use punctual::contract::{self, Declared, Noted};
+use punctual::contract::{self, Declared};
 use punctual::host::{self, Chosen};
-use punctual::simulate::{Options, Pattern, Simulation};
+use punctual::refusal::RefusalRecord;
+use punctual::simulate::{Options, Pattern};
 use punctual::{Failure, doctor, why};
 use punctual_model::Duration;
 use punctual_model::units::parse_nanos;
@@ -20,12 +22,10 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde::Serialize;
 
-pyo3::create_exception!(
-    punctual_rt,
-    Refused,
-    pyo3::exceptions::PyException,
-    "The request is refused. The text has the numbers, and what would be admitted instead."
-);
+use pages::Page;
+
+// Its fields have types and documentation, so it is written in Python.
+pyo3::import_exception!(punctual_rt, Refused);
 pyo3::create_exception!(
     punctual_rt,
     BadInput,
@@ -44,7 +44,15 @@ fn raised(failure: Failure) -> PyErr {
     match failure {
         Failure::BadInput(why) => BadInput::new_err(why.to_string()),
         Failure::CannotHere(why) => CannotHere::new_err(why.to_string()),
-        Failure::Refused(why) => Refused::new_err(why.to_string()),
+        Failure::Refused(why) => refused(&why),
+    }
+}
+
+/// Makes the exception of a refusal, with its numbers.
+fn refused(why: &RefusalRecord) -> PyErr {
+    match json(why) {
+        Ok(numbers) => Refused::new_err((why.to_string(), numbers)),
+        Err(why) => why,
     }
 }
 
@@ -91,7 +99,8 @@ fn admit(
     })
 }
 
-/// Returns the report of a contract in virtual time, as `punctual simulate --json` prints it.
+/// Returns the report of a contract in virtual time, as `punctual simulate --json` prints it, and
+/// what makes its page.
 #[pyfunction]
 #[pyo3(signature = (path, text, profile, length, seed, arrivals))]
 fn simulate(
@@ -102,7 +111,7 @@ fn simulate(
     length: Option<String>,
     seed: Option<u64>,
     arrivals: Option<String>,
-) -> PyResult<String> {
+) -> PyResult<(String, Page)> {
     let usual = Options::default();
     let until = match length {
         Some(length) => duration(&length)?,
@@ -123,11 +132,10 @@ fn simulate(
     };
     let options = Options { until, seed, arrivals, ..usual };
     py.detach(|| {
-        let (Declared { contract, notes, .. }, chosen) =
+        let (declared, chosen) =
             declared(path.as_deref(), text.as_deref(), profile.as_deref()).map_err(raised)?;
-        let simulation = Simulation::new(&contract, &chosen, options).map_err(raised)?;
-        let report = simulation.run(&mut ()).map_err(raised)?;
-        json(&Noted { result: &report, notes: &notes })
+        let name = path.as_deref().and_then(Path::file_name).unwrap_or("contract".as_ref());
+        Page::of_run(name.to_string_lossy().into_owned(), declared, &chosen, options)
     })
 }
 
@@ -152,14 +160,16 @@ fn diagnose(py: Python<'_>, interface: Option<String>) -> PyResult<String> {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    module.add("Refused", py.get_type::<Refused>())?;
     module.add("BadInput", py.get_type::<BadInput>())?;
     module.add("CannotHere", py.get_type::<CannotHere>())?;
     module.add_class::<channels::Channel>()?;
+    module.add_class::<Page>()?;
     module.add_class::<programs::Program>()?;
     module.add_class::<reserved::Reserved>()?;
+    module.add_class::<reserved::Constraint>()?;
     module.add_function(wrap_pyfunction!(admit, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(why_late, module)?)?;
+    module.add_function(wrap_pyfunction!(pages::report, module)?)?;
     module.add_function(wrap_pyfunction!(diagnose, module)?)
 }

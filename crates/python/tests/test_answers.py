@@ -1,8 +1,10 @@
 """Answers about contracts and traces."""
 
 import doctest
+import html.parser
 import json
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
@@ -73,6 +75,41 @@ def test_jupyter_sees_tables():
     assert page.count("<table>") >= 2 and "&lt;mixer&gt;" in page and "2 ms" in page
 
 
+class Frame(html.parser.HTMLParser):
+    """Finds the page in a frame."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.page, self.sandbox = "", None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "iframe":
+            self.page, self.sandbox = dict(attributes)["srcdoc"], dict(attributes)["sandbox"]
+
+
+def test_jupyter_plots_a_run_in_virtual_time():
+    two = MIXER.replace("mixer", "<mixer>") + MIXER.replace("mixer", "reverb")
+    answer = punctual_rt.simulate(text=two, profile="ideal", length="100ms")
+    shown = answer._repr_html_()
+    assert "<table>" in shown
+    frame = Frame(shown)
+    assert frame.sandbox == "allow-scripts"
+    assert frame.page == answer.to_html()
+    assert frame.page.startswith("<!DOCTYPE html>") and frame.page.count("<svg") >= 2
+    assert "&lt;mixer&gt;" in frame.page and "<mixer>" not in frame.page
+    assert "0 broken" in re.sub("<.*?>", "", frame.page)
+    plain = pickle.loads(pickle.dumps(answer))
+    assert plain == answer and type(plain) is punctual_rt.Answer
+
+
+def test_a_refused_run_has_a_page_too():
+    heavy = MIXER.replace("2ms", "6ms")
+    answer = punctual_rt.simulate(text=heavy + heavy.replace("mixer", "other"), profile="ideal")
+    assert not answer.admitted and "broken" in answer.to_html()
+
+
 def test_a_trace_is_judged(tmp_path):
     punctual = shutil.which("punctual", path=str(ROOT / "target" / "debug"))
     if punctual is None:
@@ -90,3 +127,13 @@ def test_a_trace_is_judged(tmp_path):
     assert json.loads(json.dumps(end)) == end
     with pytest.raises(punctual_rt.BadInput):
         punctual_rt.why(STUDIO)
+    report = punctual_rt.report(trace, profile="ideal")
+    verdicts = [row.verdict for row in report.tables.promises]
+    assert "broken" in verdicts and report.promises_broken == verdicts.count("broken")
+    assert report.is_whole and report.late_jobs > 0 and not report.admission.admitted
+    assert Frame(report._repr_html_()).page == report.to_html()
+    cut = tmp_path / "cut.ptrace"
+    cut.write_bytes(trace.read_bytes()[:-40])
+    assert not punctual_rt.report(cut).is_whole
+    with pytest.raises(punctual_rt.BadInput, match=re.escape(str(STUDIO))):
+        punctual_rt.report(STUDIO)

@@ -1,7 +1,9 @@
 """Channels through a broker of the test's own. No test asserts a duration."""
 
 import array
+import asyncio
 import os
+import select
 import shutil
 import signal
 import socket
@@ -102,6 +104,51 @@ def test_messages_arrive_in_a_buffer(broker):
             into.receive_into(b"constant", timeout=0)
 
 
+def test_an_event_loop_waits_for_messages(broker):
+    port = free_port()
+
+    async def main(into):
+        loop, got = asyncio.get_running_loop(), []
+        three = loop.create_future()
+
+        def readable():
+            into.after_poll()
+            while True:
+                try:
+                    got.append(into.receive(timeout=0))
+                except TimeoutError:
+                    if into.before_poll():
+                        break
+            if len(got) == 3 and not three.done():
+                three.set_result(None)
+
+        loop.add_reader(into, readable)
+        readable()
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far:
+                for message in (b"one", b"two", b"three"):
+                    far.sendto(message, ("127.0.0.1", port))
+                    await asyncio.sleep(0.05)
+            await asyncio.wait_for(three, 30)
+        finally:
+            loop.remove_reader(into)
+        return got
+
+    with opened(broker, f"127.0.0.1:{port}", direction="receive") as into:
+        assert asyncio.run(main(into)) == [b"one", b"two", b"three"]
+        assert into.before_poll()
+    for closed in (into.fileno, into.before_poll, into.after_poll):
+        with pytest.raises(punctual_rt.BadInput, match="closed"):
+            closed()
+
+
+def test_a_sender_learns_of_room_before_it_sleeps(broker):
+    with opened(broker, "127.0.0.1:4000") as out:
+        assert select.select([out], [], [], 0)[0] == []
+        assert not out.before_poll()
+        out.after_poll()
+
+
 def test_an_interrupt_ends_a_wait(broker):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
@@ -116,8 +163,15 @@ def test_an_interrupt_ends_a_wait(broker):
 
 
 def test_a_refusal_has_an_offer(broker):
-    with pytest.raises(punctual_rt.Refused):
-        opened(broker, "127.0.0.1:4000", spacing="1us")
+    with pytest.raises(punctual_rt.Refused) as raised:
+        opened(broker, "127.0.0.1:4000", spacing="15us")
+    refused = raised.value
+    assert refused.test and refused.test in str(refused)
+    spacing = next(offer for offer in refused.counter_offers if offer.axis == "period")
+    assert (spacing.kind, spacing.unit, spacing["from"]) == ("channel", "ns", 15_000)
+    # What is offered is admitted.
+    with opened(broker, "127.0.0.1:4000", spacing=spacing.to) as out:
+        assert out.grant > 0
 
 
 @pytest.mark.parametrize(

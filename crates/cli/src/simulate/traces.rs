@@ -4,7 +4,7 @@
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use punctual::simulate::{Slices, Watching};
+use punctual::simulate::{Recorded, Slices, Watching};
 use punctual::trace::{Existing, Recorder, run_in_virtual_time};
 use punctual_frontend::exit::Failure;
 use punctual_frontend::output::{self, NewFile};
@@ -19,18 +19,11 @@ use punctual::host::Stamp;
 /// The outputs, each present if it was requested.
 pub(super) struct Traces {
     slices: Option<Slices<BufWriter<NewFile>>>,
-    file: Option<Recorder>,
+    file: Option<Recorded>,
     page: Option<Page>,
-    /// The number of subjects in the trace file so far; the last of them are those of the current
-    /// CPU.
-    subjects: u32,
-    /// The number of the first subject of the current CPU.
-    first: u32,
     /// The current CPU.
     cpu: u16,
     names: Vec<String>,
-    /// The latest instant of an event.
-    latest: Instant,
 }
 
 impl Traces {
@@ -47,16 +40,7 @@ impl Traces {
             }
             _ => args.trace.of_virtual_run(contract)?,
         };
-        Ok(Self {
-            slices,
-            file,
-            page,
-            subjects: 0,
-            first: 0,
-            cpu: 0,
-            names: Vec::new(),
-            latest: Instant::ZERO,
-        })
+        Ok(Self { slices, file: file.map(Recorded::new), page, cpu: 0, names: Vec::new() })
     }
 
     /// Completes all outputs. No job was released after `until`; the contract was admitted for this
@@ -68,7 +52,7 @@ impl Traces {
         stamp: &Stamp,
     ) -> Result<(), Failure> {
         if let Some(file) = self.file {
-            file.end(self.latest.max(until)).map_err(refused)?;
+            file.end(until)?;
         }
         if let Some(page) = self.page {
             page.write(host, stamp)?;
@@ -84,27 +68,18 @@ impl Traces {
 
 impl Watching for Traces {
     fn turn_to(&mut self, cpu: u16, subjects: &[Subject]) -> Result<(), Failure> {
-        (self.first, self.cpu) = (self.subjects, cpu);
+        self.cpu = cpu;
         self.names = subjects.iter().map(|subject| subject.name.clone()).collect();
-        for subject in subjects {
-            if let Some(file) = &mut self.file {
-                file.subject(self.subjects, subject).map_err(refused)?;
-            }
-            self.subjects += 1;
-        }
-        Ok(())
+        self.file.as_mut().map_or(Ok(()), |file| file.turn_to(cpu, subjects))
     }
 }
 
 impl Sink for Traces {
     fn record(&mut self, event: Event) {
-        self.latest = self.latest.max(event.at);
         if let Some(slices) = &mut self.slices {
             slices.record(self.cpu, &self.names[event.job.task as usize], event);
         }
         if let Some(file) = &mut self.file {
-            let mut event = event;
-            event.job.task += self.first;
             file.record(event);
         }
     }

@@ -1,12 +1,13 @@
 //! The form in which an answer is serialised. The field names are part of the interface.
 
 use punctual_analysis::mapping::Mapping;
-use punctual_analysis::{Grant, Refusal, Shortfall, TestReport};
+use punctual_analysis::{Grant, Refusal, TestReport};
 use punctual_model::Duration;
 use serde::{Serialize, Serializer};
 
 use super::{Answer, TimetableRow};
 use crate::host::Stamp;
+use crate::refusal::{OfferRecord, RefusalRecord};
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -16,9 +17,9 @@ struct Page<'a> {
     reservations: Vec<Reservation<'a>>,
     channels: Vec<Channel<'a>>,
     streams: Vec<Stream<'a>>,
-    refusal: Option<Refused<'a>>,
+    refusal: Option<RefusalRecord>,
     /// Null without `--explain`, or if the contract is refused.
-    could_grow: Option<Vec<Offer<'a>>>,
+    could_grow: Option<Vec<OfferRecord>>,
     /// The reservations in a timetable; null without `--explain`, or if the contract is refused.
     timetable: Option<&'a [TimetableRow]>,
     /// The assumed costs of switches and sending, and their source.
@@ -88,44 +89,6 @@ struct Upcall {
     time_per_pdu_ns: u64,
 }
 
-#[derive(Serialize)]
-struct Refused<'a> {
-    test: &'a str,
-    resource: String,
-    /// The entry that failed the test; null if the test is about no single entry.
-    entry: Option<&'a str>,
-    /// Null if no finite time would do.
-    shortfall_ns: Option<u64>,
-    /// Null unless memory is what is missing.
-    shortfall_bytes: Option<u64>,
-    message: String,
-    /// Each changes one number.
-    counter_offers: Vec<Offer<'a>>,
-    /// Each changes two numbers together; sought if no change of one number is enough, or only one
-    /// that halves or doubles it.
-    counter_offers_of_two: Vec<[Offer<'a>; 2]>,
-    /// Entries without which all others fit as they are; sought under the same condition as offers
-    /// of two numbers.
-    fits_without: Vec<LeftOut<'a>>,
-}
-
-#[derive(Serialize)]
-struct LeftOut<'a> {
-    entry: &'a str,
-    kind: &'a str,
-}
-
-#[derive(Serialize)]
-struct Offer<'a> {
-    /// Empty for [sending] and [system].
-    entry: &'a str,
-    kind: &'a str,
-    axis: &'a str,
-    unit: &'a str,
-    from: u64,
-    to: u64,
-}
-
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         page(self).serialize(serializer)
@@ -156,8 +119,8 @@ fn page(answer: &Answer) -> Page<'_> {
             .collect(),
         channels: channels(outcome),
         streams: streams(answer.mappings()),
-        refusal: outcome.as_ref().err().map(|refusal| refused(refusal)),
-        could_grow: room.map(|room| room.growth.numbers.iter().map(offer).collect()),
+        refusal: outcome.as_ref().err().map(|refusal| (&**refusal).into()),
+        could_grow: room.map(|room| room.growth.numbers.iter().map(OfferRecord::from).collect()),
         timetable: room.map(|room| &room.timetable[..]),
         host_profile,
         notes,
@@ -247,43 +210,4 @@ fn tests(answer: &Result<Grant, Box<Refusal>>) -> &[TestReport] {
 
 fn test(report: &TestReport) -> Test<'_> {
     Test { name: report.name, admits: report.admits, why: &report.why }
-}
-
-fn refused(refusal: &Refusal) -> Refused<'_> {
-    let (time, bytes) = match refusal.shortfall {
-        Some(Shortfall::Time(time)) => (Some(time.as_nanos()), None),
-        Some(Shortfall::Bytes(bytes)) => (None, Some(bytes)),
-        // Shares occur in refusals of requests, never of contracts.
-        Some(Shortfall::Share(_)) | None => (None, None),
-    };
-    Refused {
-        test: refusal.test,
-        resource: refusal.resource.to_string(),
-        entry: refusal.entry.as_deref(),
-        shortfall_ns: time,
-        shortfall_bytes: bytes,
-        message: refusal.to_string(),
-        counter_offers: refusal.offers.iter().map(offer).collect(),
-        counter_offers_of_two: refusal.offers.pairs().iter().map(of_two).collect(),
-        fits_without: refusal.offers.without().iter().map(left_out).collect(),
-    }
-}
-
-fn of_two([first, second]: &[punctual_analysis::Offer; 2]) -> [Offer<'_>; 2] {
-    [offer(first), offer(second)]
-}
-
-fn left_out((kind, name): &(punctual_analysis::EntryKind, String)) -> LeftOut<'_> {
-    LeftOut { entry: name, kind: kind.name() }
-}
-
-fn offer(offer: &punctual_analysis::Offer) -> Offer<'_> {
-    Offer {
-        entry: &offer.entry,
-        kind: offer.kind.name(),
-        axis: offer.axis.name(),
-        unit: offer.axis.unit(offer.kind),
-        from: offer.from,
-        to: offer.to,
-    }
 }

@@ -16,6 +16,7 @@ use punctual_model::{self as model, Contract};
 
 use super::error::NotStarted;
 use super::terms::Program;
+use crate::refusal::RefusalRecord;
 use crate::{Failure, Remedy};
 
 /// The library that intercepts a program's datagrams.
@@ -164,7 +165,9 @@ fn on_trial(
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
     let want = WantedChannel::of_line(name, asked, to);
     let granted = broker.open_channel(&want).map_err(|why| match why {
-        ChannelError::Refused(refused) => Failure::refused(refused).into(),
+        ChannelError::Refused(refused) => {
+            Failure::refused(RefusalRecord::of_channel(&refused, &want)).into()
+        }
         ChannelError::Client(why) => cannot(&why),
     })?;
     Ok(Some(Trial(broker, granted)))

@@ -11,6 +11,7 @@ use punctual_model::reservation::Reservation;
 use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
 use serde::{Serialize, Serializer};
 
+use crate::refusal::RefusalRecord;
 use crate::{Failure, Remedy};
 
 /// The error of preparing or running programs.
@@ -122,7 +123,9 @@ impl NotStarted {
         match error {
             SpawnError::Program(error) => Self::Program { program, error },
             SpawnError::Reservation(refused @ SchedError::NoBandwidth { .. }) => {
-                Failure::refused(format!("{refused}; {}", counter_offer(asked))).into()
+                let offer = KernelOffer::instead_of(asked);
+                let why = format!("{refused}; {}; {offer}", left());
+                Failure::refused(RefusalRecord::by_kernel(asked, offer, &why)).into()
             }
             SpawnError::Reservation(refused) if refused.is_privilege() => {
                 Failure::cannot_here(refused).into()
@@ -136,11 +139,15 @@ impl NotStarted {
     }
 
     /// Converts the broker's answer, which names the test, the numbers and a counter-offer.
-    pub(super) fn by_broker(error: punctual_client::SpawnError, program: String) -> Self {
+    pub(super) fn by_broker(
+        error: punctual_client::SpawnError,
+        asked: Reservation,
+        program: String,
+    ) -> Self {
         match error {
             punctual_client::SpawnError::Program(error) => Self::Program { program, error },
             punctual_client::SpawnError::Request(RequestError::Refused(refused)) => {
-                Failure::refused(refused).into()
+                Failure::refused(RefusalRecord::of_reservation(&refused, asked)).into()
             }
             punctual_client::SpawnError::Request(other) => {
                 Failure::cannot_here(format!("the broker: {other}")).into()
@@ -152,7 +159,7 @@ impl NotStarted {
     pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
         match refused {
             Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
-                Failure::refused(refused).into()
+                Failure::refused(&refused).into()
             }
             Refused::Start(StartError::Taken { .. }) => {
                 Failure::refused(format!("{refused}; or have the kernel hold the first thread"))
@@ -182,16 +189,15 @@ fn is_about_program(error: &io::Error) -> bool {
         )
 }
 
-/// Says which reservation the kernel would accept now.
-fn counter_offer(asked: Reservation) -> String {
-    let left = bandwidth::left().map_or_else(
+/// Says how much bandwidth the kernel has left now.
+fn left() -> String {
+    bandwidth::left().map_or_else(
         |_| "what is left cannot be measured".to_owned(),
         |left| {
             let percent = left.left_ppm as f64 / 10_000.0;
             format!("left on all CPUs together: {percent:.1} % of a CPU (measured by trying)")
         },
-    );
-    format!("{left}; {}", KernelOffer::instead_of(asked))
+    )
 }
 
 #[cfg(test)]
@@ -209,7 +215,7 @@ mod tests {
         for (failure, expected) in [
             (Failure::bad_input("no"), Failure::bad_input(text)),
             (Failure::cannot_here("no"), Failure::cannot_here(text)),
-            (Failure::refused("no"), Failure::refused(text)),
+            (Failure::refused("no".to_owned()), Failure::refused(text.to_owned())),
         ] {
             assert_eq!(Failure::from(why(failure.clone())), expected);
             // The remedy is not lost on the way.

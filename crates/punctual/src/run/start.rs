@@ -206,7 +206,7 @@ pub(super) fn start(
     match (terms.choice.backend, &mut terms.broker) {
         (Backend::Kernel, Some(through)) => {
             let spawned = punctual_client::spawn_reserved(command, reservation, &through.path)
-                .map_err(|error| NotStarted::by_broker(error, program()))?;
+                .map_err(|error| NotStarted::by_broker(error, reservation, program()))?;
             let started = clock::now();
             let grant = spawned.granted.id();
             through.grant = Some(grant);

@@ -13,6 +13,7 @@ use super::receiving::Receiving;
 use super::report::Report;
 use super::streams::Streams;
 use crate::host::{Chosen, Stamp};
+use crate::refusal::RefusalRecord;
 use crate::{Failure, Remedy};
 
 /// Returns the chosen host with as many CPUs as the contract asks for, because virtual ones cost
@@ -67,10 +68,13 @@ impl Placed {
     /// Refuses a contract that was refused without a placement of its work on CPUs.
     pub(super) fn is_placed(&self) -> Result<(), Failure> {
         match &self.answer {
-            Err(refusal) if self.contract.cpus > 1 => Err(Failure::refused(format!(
-                "{refusal}; so nothing says what runs on which of its {} CPUs",
-                self.contract.cpus
-            ))),
+            Err(refusal) if self.contract.cpus > 1 => {
+                let why = format!(
+                    "{refusal}; so nothing says what runs on which of its {} CPUs",
+                    self.contract.cpus
+                );
+                Err(Failure::refused(RefusalRecord::from(&**refusal).reworded(why)))
+            }
             _ => Ok(()),
         }
     }

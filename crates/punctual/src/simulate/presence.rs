@@ -79,7 +79,8 @@ impl Presence {
         }
         applies(options, contract)?;
         let joins = |name: &str| options.join.iter().any(|when| when.name == name);
-        let mut in_force = InForce::new(contract, host, joins).map_err(Failure::refused)?;
+        let in_force = InForce::new(contract, host, joins);
+        let mut in_force = in_force.map_err(|refusal| Failure::from(&*refusal))?;
         let mut presence = Self::default();
         let tasks = contract.tasks.iter().map(|task| task.name());
         let all = tasks.chain(contract.reservations.iter().map(|named| &named.name[..]));

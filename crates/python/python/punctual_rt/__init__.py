@@ -1,8 +1,10 @@
 """Real-time guarantees for periodic work on stock Linux.
 
 ``admit`` decides whether a contract fits on a host, ``simulate`` runs it in virtual time, ``start``
-and ``run`` put programs under reservations, ``reserve`` the calling thread,
-``channel`` sends and receives messages with a promised delay, ``why`` judges a trace,
+and ``run`` put programs under reservations, ``reserve`` the calling thread, ``constraint`` promises
+it time once,
+``channel`` sends and receives messages with a promised delay, ``why`` and ``report`` judge a trace,
+``verify`` runs a contract and judges its promises,
 and ``doctor`` says what this host can promise. Each answer has the keys that the command of that
 name prints with ``--json``; keys that end in ``_ns`` are nanoseconds.
 
@@ -24,31 +26,39 @@ import html
 import json
 import os
 import signal as _signal
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from . import _native
-from ._native import BadInput, CannotHere, Refused
+from ._native import BadInput, CannotHere
 
 __all__ = [
     "Answer",
     "BadInput",
     "CannotHere",
     "Channel",
+    "Constraint",
+    "Page",
     "Program",
     "Received",
     "Refused",
     "Reserved",
+    "Simulated",
     "admit",
     "channel",
+    "constraint",
     "doctor",
+    "report",
     "reserve",
     "run",
     "simulate",
     "start",
+    "verify",
     "why",
 ]
 
@@ -84,6 +94,47 @@ class Answer(dict[str, Any]):
         return (_table("", [rest]) if rest else "") + "".join(tables)
 
 
+class Page(Answer):
+    """An answer with the page that ``punctual report`` makes: timeline, late jobs, histograms.
+
+    Jupyter shows the page. A copy, or what was pickled, is an ``Answer`` without a page.
+    """
+
+    _native: _native.Page
+
+    def to_html(self) -> str:
+        """Returns the page, which loads nothing from the network.
+
+        It contains the contract, this process's command line and what the host says of itself.
+        """
+        return self._native.to_html()
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, whose script reaches nothing of the notebook.
+        page = html.escape(self.to_html())
+        style = "width: 100%; height: 40em; border: 0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+    def __reduce__(self) -> tuple[type[Answer], tuple[dict[str, Any]]]:
+        return Answer, (dict(self),)
+
+
+class Simulated(Page):
+    """The outcome of ``simulate``. Jupyter shows its tables, and the page with the plots."""
+
+    def _repr_html_(self) -> str:
+        return Answer._repr_html_(self) + super()._repr_html_()
+
+
+_P = TypeVar("_P", bound=Page)
+
+
+def _page(kind: type[_P], text: str, native: _native.Page) -> _P:
+    page = kind(_answer(text))
+    page._native = native
+    return page
+
+
 def _table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
     keys = list(dict.fromkeys(key for row in rows for key in row))
     head = "".join(f"<th>{html.escape(key)}</th>" for key in keys)
@@ -107,6 +158,52 @@ def _answer(text: str) -> Answer:
     answer = json.loads(text, object_hook=Answer)
     assert isinstance(answer, Answer)
     return answer
+
+
+class Refused(Exception):
+    """The request is refused. The text has the numbers, and what would be admitted instead.
+
+    The attributes are the keys of ``admit(...).refusal``. A number that does not apply is ``None``.
+
+    >>> try:
+    ...     start(["player"], "19.9ms", "20ms")                              # doctest: +SKIP
+    ... except Refused as refused:
+    ...     for offer in refused.counter_offers:
+    ...         print(offer.axis, offer["from"], "->", offer.to, offer.unit)
+    """
+
+    test: str | None
+    """The test that failed, such as ``"response-time"``, ``"quota"`` or ``"kernel"``."""
+    resource: str | None
+    """The scarce resource, such as ``"processor time"``; ``None`` if a broker refused."""
+    entry: str | None
+    """The entry of a contract that failed the test."""
+    shortfall_ns: int | None
+    """The missing time, in nanoseconds."""
+    shortfall_bytes: int | None
+    """The missing memory, in bytes."""
+    shortfall_ppm: int | None
+    """The missing share of a CPU, in parts per million; of a broker only."""
+    counter_offers: list[Answer]
+    """What would be admitted: each changes one number, ``axis``, from ``offer["from"]`` to
+    ``offer.to``, both in ``offer.unit``."""
+    counter_offers_of_two: list[list[Answer]]
+    """Pairs of changes that would be admitted together, where one number is not enough."""
+    fits_without: list[Answer]
+    """Entries (``entry`` and ``kind``) without which the rest of a contract would be admitted."""
+
+    def __init__(self, message: str, numbers: str = "{}") -> None:
+        super().__init__(message)
+        of = _answer(numbers)
+        self.test = of.get("test")
+        self.resource = of.get("resource")
+        self.entry = of.get("entry")
+        self.shortfall_ns = of.get("shortfall_ns")
+        self.shortfall_bytes = of.get("shortfall_bytes")
+        self.shortfall_ppm = of.get("shortfall_ppm")
+        self.counter_offers = of.get("counter_offers", [])
+        self.counter_offers_of_two = of.get("counter_offers_of_two", [])
+        self.fits_without = of.get("fits_without", [])
 
 
 def _time(time: Time) -> str:
@@ -147,20 +244,100 @@ def simulate(
     length: Time | None = None,
     seed: int | None = None,
     arrivals: Literal["periodic", "sporadic", "bursty", "adversarial"] | None = None,
-) -> Answer:
+) -> Simulated:
     """Runs a contract under its own policy in virtual time, for 10 s of it unless ``length`` says.
 
     With a ``seed`` arrivals are sporadic and execution times drawn; the same seed gives the same
     run. A refused contract on one CPU runs all the same: ``answer.admitted`` says so.
+
+    Jupyter plots the run, and ``to_html()`` returns the page of ``punctual simulate --report``; the
+    run is repeated for it. Raises ``BadInput`` for a contract that is not valid or a run that would
+    take too long, and ``Refused`` if nothing says what runs where.
     """
     until = None if length is None else _time(length)
-    return _answer(_native.simulate(contract, text, profile, until, seed, arrivals))
+    return _page(Simulated, *_native.simulate(contract, text, profile, until, seed, arrivals))
+
+
+def report(trace: StrPath, *, profile: StrPath | None = None) -> Page:
+    """Judges a trace file: whether each promise of the run was kept, with the plots of the run.
+
+    ``answer.tables.promises`` has a row for each promise, whose ``verdict`` is ``"kept"``,
+    ``"broken"`` or ``"not judgeable"``; ``answer.promises_broken`` counts them. Of a damaged trace it
+    shows the intact parts, and ``answer.is_whole`` is false. The contract of the run is admitted
+    again with the host ``profile``, by default the one measured here.
+
+    Raises ``BadInput`` if the file is no trace.
+    """
+    return _page(Page, *_native.report(os.fspath(trace), profile))
 
 
 def why(trace: StrPath) -> tuple[list[Answer], Answer]:
     """Judges a trace file: returns a record with the causes for each late job, and the verdict."""
     late, end = _native.why_late(os.fspath(trace))
     return [_answer(one) for one in late], _answer(end)
+
+
+def verify(
+    contract: StrPath | None = None,
+    *,
+    text: str | None = None,
+    profile: StrPath | None = None,
+    length: Time = "60s",
+    only_programs: bool = False,
+    trace: StrPath | None = None,
+    broker: StrPath = BROKER,
+    program: StrPath = "punctual",
+) -> Answer:
+    """Runs everything in a contract on this host, and says for each promise whether it was kept.
+
+    It runs for ``length``, or until all programs have ended if nothing else runs, and other Python
+    threads go on meanwhile. ``only_programs`` runs the commands of the contract alone. What these
+    print is not shown. ``answer.promises`` has a row for each promise, whose ``verdict`` is
+    ``"kept"``, ``"broken"`` or ``"not judgeable"``, with ``why``, ``evidence`` and ``causes``;
+    ``answer.broken`` says whether one was broken, or the contract refused. ``trace`` names a new file
+    for the events of the run, which ``report`` and ``why`` read.
+
+    It takes the ``program`` punctual, by path or from PATH, because this package does not observe the
+    kernel, and its privileges: CAP_BPF, CAP_PERFMON and those of ``start``.
+
+    Raises ``BadInput`` for a contract that is not valid or a trace that exists, and ``CannotHere`` if
+    this host cannot do it. An exception, such as KeyboardInterrupt, ends the run first.
+    """
+    if (contract is None) == (text is None):
+        raise BadInput("give a contract as a file or as a text")
+    options = ["--for", _time(length), "--broker", os.fspath(broker), "--json"]
+    options += ["--host-profile", os.fspath(profile)] if profile is not None else []
+    options += ["--trace", os.fspath(trace)] if trace is not None else []
+    options += ["--only-programs"] if only_programs else []
+    with tempfile.TemporaryDirectory(prefix="punctual-") as folder:
+        file = os.path.join(folder, "text") if contract is None else os.fspath(contract)
+        if text is not None:
+            with open(file, "x", encoding="utf-8") as to:
+                to.write(text)
+        with open(os.path.join(folder, "stderr"), "x+", errors="replace") as said:
+            code, answer = _verdicts([program, "verify", *options, "--", file], said)
+            said.seek(0)
+            why = said.read().rpartition("punctual: ")[2].strip()
+    if code in (0, 1) and answer:
+        return _answer(answer)
+    raise (BadInput if code == 2 else CannotHere)(why or f"{program} ended with {code}")
+
+
+def _verdicts(command: Sequence[StrPath], said: IO[str]) -> tuple[int, str]:
+    try:
+        running = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+        )
+    except OSError as why:
+        raise CannotHere(f"{os.fspath(command[0])} cannot be run: {why.strerror}") from why
+    try:
+        answer, _ = running.communicate()
+        return running.returncode, answer
+    except BaseException:
+        # It ends its programs, too.
+        running.terminate()
+        running.communicate()
+        raise
 
 
 def doctor(interface: str | None = None) -> Answer:
@@ -296,6 +473,51 @@ def reserve(
         native.end()
 
 
+class Constraint:
+    """A time constraint of the thread that made it. Other threads must not use it."""
+
+    estimate_ns: int
+    """The promised processor time."""
+    deadline_ns: int
+    """The instant by which it is promised, as time.monotonic_ns() has it."""
+    used_ns: int | None
+    """The processor time that the thread used; ``None`` until the end of the ``with``."""
+    in_time: bool | None
+    """Whether it ended at or before its deadline; ``None`` until the end of the ``with``."""
+
+    def __init__(self, native: _native.Constraint) -> None:
+        self.estimate_ns, self.deadline_ns = native.terms
+        self.used_ns = self.in_time = None
+
+
+@contextmanager
+def constraint(
+    estimate: Time, relative_deadline: Time, *, start_ns: int | None = None
+) -> Iterator[Constraint]:
+    """Promises the calling thread ``estimate`` of processor time, once, within a ``with``.
+
+    The time is between ``start_ns``, an instant of time.monotonic_ns() (default and earliest: now),
+    and ``relative_deadline`` after it. It is time that no reservation has; a reservation of the same
+    thread must end after it. The thread stays on one CPU meanwhile. Leaving the ``with`` early
+    gives the rest back. An estimate that was too small is no error: ``in_time`` says whether the
+    work was done by the deadline all the same.
+
+    Raises ``Refused`` before the work begins, with the largest estimate that would fit and the
+    earliest absolute deadline; ``CannotHere`` where no timetable can be followed, or ``BadInput``.
+
+    >>> with constraint("2ms", "10ms") as promised:                          # doctest: +SKIP
+    ...     work()
+    >>> promised.in_time, promised.used_ns                                   # doctest: +SKIP
+    (True, 1403125)
+    """
+    native = _native.Constraint(start_ns, _time(estimate), _time(relative_deadline))
+    promised = Constraint(native)
+    try:
+        yield promised
+    finally:
+        promised.used_ns, promised.in_time = native.end()
+
+
 class Received(NamedTuple):
     """What ``Channel.receive_into`` says of a message."""
 
@@ -350,6 +572,31 @@ class Channel:
         message, number, arrived = self._native.receive(timeout, len(into))
         into[: len(message)] = bytes(message)
         return Received(len(message), number, arrived)
+
+    def fileno(self) -> int:
+        """The descriptor to poll for reading, after ``before_poll`` said that one may sleep.
+
+        Readable means that the broker woke this end, for a message or for room, not that there is
+        one. ``close`` closes it: take it out of an event loop before. ``BadInput`` if it is closed.
+        """
+        return self._native.fileno()
+
+    def before_poll(self) -> bool:
+        """Announces that this end is going to sleep, and returns whether it may.
+
+        ``False`` means that there is a message, or room, already. Without this call the broker
+        does not wake the descriptor. A call that sends or receives takes the announcement back.
+        Raises ``CannotHere`` if the broker is gone and no message is left.
+        """
+        return self._native.before_poll()
+
+    def after_poll(self) -> None:
+        """Takes back what ``before_poll`` announced and makes the descriptor unreadable again.
+
+        Call it first whenever the descriptor was readable, then send or receive with a ``timeout``
+        of 0 until ``TimeoutError``.
+        """
+        self._native.after_poll()
 
     def close(self) -> None:
         """Gives the channel back; messages that have not left are lost (``drain`` waits for them)."""

@@ -224,7 +224,7 @@ fn subject(driver: &Task, context: &str) -> Subject {
 }
 
 fn refused(why: impl Display) -> Outcome {
-    Err(Failure::refused(why))
+    Err(Failure::refused(why.to_string()))
 }
 
 /// The counts of late, skipped and contained jobs.
