@@ -1,8 +1,11 @@
 //! Keeping memory in RAM: a page fault in the middle of a job is a missed deadline.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rustix::io::Errno;
 use rustix::mm::MlockAllFlags;
 use rustix::process::Resource;
+use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use thiserror::Error;
 
 use crate::host::privileges;
@@ -25,12 +28,39 @@ pub enum LockError {
     Failed(Errno),
 }
 
+/// Whether [`avoid_huge_pages`] changed this process, for its children.
+static CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// Keeps the kernel from replacing pages of this process by huge ones (PR_SET_THP_DISABLE, prctl(2)).
+///
+/// Its thread khugepaged takes 2 MiB of ordinary memory out of use while it copies them, locked or
+/// not, and a thread that touches them meanwhile waits for that, whatever its class: a real-time
+/// thread of a channel waited for 5.3 ms in an emulated machine, whose processor copies slowly.
+/// Programs that this process starts inherit it, unless
+/// [`allow_huge_pages_on_exec`](crate::process::allow_huge_pages_on_exec) prevents that.
+pub fn avoid_huge_pages() {
+    // EINVAL means a kernel without huge pages, or one older than this.
+    if matches!(transparent_huge_pages_are_disabled(), Ok(false))
+        && disable_transparent_huge_pages(true).is_ok()
+    {
+        CHANGED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Undoes [`avoid_huge_pages`]. Makes one system call at most and allocates nothing.
+pub(crate) fn allow_huge_pages() {
+    if CHANGED.load(Ordering::Relaxed) {
+        let _ = disable_transparent_huge_pages(false);
+    }
+}
+
 /// Keeps all memory of this process in RAM until dropped.
 #[derive(Debug)]
 #[must_use = "dropping it unlocks the memory"]
 pub struct Locked(());
 
-/// Locks all pages of this process, present and future (mlockall(2), MCL_CURRENT | MCL_FUTURE).
+/// Locks all pages of this process, present and future (mlockall(2), MCL_CURRENT | MCL_FUTURE), and
+/// has them stay where they are ([`avoid_huge_pages`]), also when they are unlocked again.
 ///
 /// The lock belongs to the process, not to the guard: dropping one of two guards unlocks
 /// everything. A child does not inherit it. Without CAP_IPC_LOCK, a finite RLIMIT_MEMLOCK is
@@ -43,7 +73,10 @@ pub fn lock_all() -> Result<Locked, LockError> {
         return Err(LockError::OverLimit { limit_bytes });
     }
     match rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
-        Ok(()) => Ok(Locked(())),
+        Ok(()) => {
+            avoid_huge_pages();
+            Ok(Locked(()))
+        }
         Err(Errno::PERM | Errno::NOMEM | Errno::AGAIN) => Err(LockError::OverLimit {
             limit_bytes: rustix::process::getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX),
         }),
@@ -73,14 +106,30 @@ mod tests {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    fn thp_enabled() -> Option<String> {
+        let status = std::fs::read_to_string("/proc/self/status").expect("mounted");
+        let line = status.lines().find_map(|l| l.strip_prefix("THP_enabled:"))?;
+        Some(line.trim().to_owned())
+    }
+
     #[test]
     fn memory_is_locked_until_the_guard_drops() {
         let _alone = LOCKED_BY_A_TEST.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         match lock_all() {
             Ok(guard) => {
                 assert!(locked_kib() > 0);
+                assert_eq!(thp_enabled().as_deref(), Some("0"));
                 drop(guard);
                 assert_eq!(locked_kib(), 0);
+                let of_child = |command: &mut std::process::Command| {
+                    let output = command.args(["THP_enabled", "/proc/self/status"]).output();
+                    String::from_utf8(output.expect("grep is there").stdout).expect("text")
+                };
+                let mut grep = std::process::Command::new("grep");
+                assert!(of_child(&mut grep).ends_with("0\n"), "inherited");
+                let mut grep = std::process::Command::new("grep");
+                crate::process::allow_huge_pages_on_exec(&mut grep);
+                assert!(of_child(&mut grep).ends_with("1\n"), "as it was");
             }
             Err(refused) => println!("skipped: {refused}"),
         }

@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use punctual_linux::clock;
+use punctual_linux::{clock, memory};
 use punctual_model::Duration;
 use punctual_model::reservation::Reservation;
 use system_tests::strict::{self, Kept, bursts, channels, upcalls};
@@ -48,6 +48,8 @@ fn main() -> ExitCode {
 }
 
 fn run_upcalls(profile: &str, first: &str, sets: &str) -> Result<bool, Box<dyn Error>> {
+    // A program with upcalls has to lock its memory (docs/CAVEATS.md).
+    let _locked = memory::lock_all()?;
     let host = strict::profile(profile.as_ref())?;
     let interrupts = strict::Interrupts::measure()?;
     println!("a switch costs {}; {interrupts}", host.context_switch);

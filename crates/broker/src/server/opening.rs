@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 
 use punctual_client::wire::{GuardStatus, Listener};
 use punctual_linux::awake::Below;
-use punctual_linux::{clock, thread};
+use punctual_linux::{clock, memory, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
 
@@ -151,6 +151,8 @@ impl Server {
         trace: Option<Box<dyn ChannelTrace>>,
     ) -> Result<(), ServeError> {
         let Some(config) = &self.config.channels else { return Ok(()) };
+        // A page that is being replaced would keep a carrier waiting, whatever its class.
+        memory::avoid_huge_pages();
         let started = Channels::start(config, discard, below, trace);
         let channels = started.map_err(ServeError::Channels)?;
         self.admission.carry_channels(config.clone()).map_err(ServeError::NoRoomForChannels)?;

@@ -15,7 +15,8 @@ pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 pub use signals::{Blocked, Caught, SignalError, send, send_to, unblock_all_on_exec};
 pub use spawn::{
-    ReserveOnExec, SpawnError, die_with_parent, join_on_exec, reserve_on_exec, spawn_reserved,
+    ReserveOnExec, SpawnError, allow_huge_pages_on_exec, die_with_parent, join_on_exec,
+    reserve_on_exec, spawn_reserved,
 };
 pub use threads::{lower, lower_alone, of as threads_of, pin, process_of, raise, raise_alone};
 pub use wait::{Ended, Handle, Usage, is_stopped, poll, wait_for_one};

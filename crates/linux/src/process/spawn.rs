@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::cgroup::Group;
 use crate::host::KernelLimits;
 use crate::sched::{Class, LINGER, LINGER_PAUSE, SchedAttr, SchedError};
-use crate::{clock, sched};
+use crate::{clock, memory, sched};
 
 /// Makes the kernel kill the child as soon as the thread that spawns it ends, however that ends
 /// (PR_SET_PDEATHSIG with SIGKILL, prctl(2)).
@@ -36,6 +36,17 @@ pub fn die_with_parent(command: &mut Command) {
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
     // SAFETY: `in_child` makes two system calls (prctl, getppid) and accesses nothing else.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Lets the kernel use huge pages for the child as it would have for this process before
+/// [`avoid_huge_pages`](crate::memory::avoid_huge_pages).
+pub fn allow_huge_pages_on_exec(command: &mut Command) {
+    let in_child = || {
+        memory::allow_huge_pages();
+        Ok(())
+    };
+    // SAFETY: `in_child` loads an atomic and makes at most one system call (prctl).
     unsafe { command.pre_exec(in_child) };
 }
 

@@ -190,6 +190,7 @@ pub(super) fn start(
     let make = || {
         let mut command = make();
         process::die_with_parent(&mut command);
+        process::allow_huge_pages_on_exec(&mut command);
         signals.unblock_on_exec(&mut command);
         command
     };
