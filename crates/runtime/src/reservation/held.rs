@@ -149,8 +149,9 @@ impl Held {
 
     /// Returns the part of [`used`](Self::used) that was used in its slots, or within the budgets of
     /// its server up to the server's last look: for a hard owner all of it, for a soft group the
-    /// time that the dispatcher read at their beginnings and ends. Returns `None` where the kernel keeps no account of it, and for a single soft thread. After a
-    /// [`change`](Self::change) it is the sum over both amounts.
+    /// time that the dispatcher read at their beginnings and ends. Returns `None` where the kernel
+    /// keeps no account of it, and for a single soft thread. After a [`change`](Self::change) it is
+    /// the sum over both amounts.
     pub fn used_inside(&self) -> Option<Service> {
         match self.owner.hold() {
             Hold::Group { enforcement: Enforcement::Hard, .. } => self.used(),

@@ -107,7 +107,9 @@ fn a_timetable_and_a_server_are_on_different_cpus() {
 
 #[test]
 fn a_hard_budget_is_at_least_ten_times_what_it_ends_late() {
-    let (mut system, steps) = (system(1), &mut Steps::default());
+    let slot_allowance = Service::from_micros(100);
+    let host = HostProfile { slot_allowance, ..HostProfile::ideal(1) };
+    let (mut system, steps) = (System::new(host, UpcallOrder::LevelOrder), &mut Steps::default());
     let hard = |text| {
         let (enforcement, backend) = (Enforcement::Hard, Some(Backend::Server));
         Request::Command { reservation: reservation(text), enforcement, backend, cpu: None }
