@@ -61,8 +61,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(if answer.outcome.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 
-/// Returns the command that measures costs, where they are what is missing; or the one that shows a refused task being late, if the test is exact (so that a late
-/// schedule exists) and the contract can be read again.
+/// Returns the command that measures costs, if they are what is missing, or the one that shows a
+/// refused task being late, if the test is exact (so that a late schedule exists) and the contract
+/// can be read again.
 fn hint_of(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
     if refusal.resource == Resource::Costs {
         return Some("measure them: punctual calibrate\n".into());

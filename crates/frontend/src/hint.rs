@@ -1,7 +1,7 @@
 //! Names the options and commands by which a person follows a remedy.
 //!
 //! The messages of the libraries are read by callers from C, Rust and Python too, so they end with
-//! a remedy in words. This is the one place that adds what a program calls it.
+//! a remedy in words. This adds what a program calls it.
 
 use punctual::{Message, Remedy};
 

@@ -50,6 +50,7 @@ pub fn avoid_huge_pages() {
 /// Undoes [`avoid_huge_pages`]. Makes one system call at most and allocates nothing.
 pub(crate) fn allow_huge_pages() {
     if CHANGED.load(Ordering::Relaxed) {
+        // The same call has worked with `true`; if it fails, the child goes without huge pages.
         let _ = disable_transparent_huge_pages(false);
     }
 }

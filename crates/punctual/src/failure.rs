@@ -3,7 +3,6 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
-use punctual_analysis::Refusal;
 use punctual_analysis::mapping::ExpandError;
 use punctual_client::ClientError;
 use punctual_model::Duration;
@@ -195,12 +194,6 @@ impl From<ExpandError> for Failure {
             ExpandError::NoCosts => failure.with(Remedy::Calibrate(None)),
             _ => failure,
         }
-    }
-}
-
-impl From<&Refusal> for Failure {
-    fn from(refusal: &Refusal) -> Self {
-        Self::refused(refusal)
     }
 }
 

@@ -93,7 +93,7 @@ impl From<Error> for Failure {
         let text = error.to_string();
         match error {
             Error::Failure(failure) => failure,
-            Error::NotAdmitted(answer) => (&*answer.refusal).into(),
+            Error::NotAdmitted(answer) => Self::refused(&*answer.refusal),
             Error::NoCommand | Error::UnknownCommand { .. } => Self::bad_input(text),
             Error::NotStarted { why: NotStarted::Program { .. }, .. } => Self::bad_input(text),
             Error::NotStarted { why: NotStarted::Failure(why), .. } => why.reworded(text),

@@ -13,7 +13,6 @@ use super::receiving::Receiving;
 use super::report::Report;
 use super::streams::Streams;
 use crate::host::{Chosen, Stamp};
-use crate::refusal::RefusalRecord;
 use crate::{Failure, Remedy};
 
 /// Returns the chosen host with as many CPUs as the contract asks for, because virtual ones cost
@@ -73,7 +72,7 @@ impl Placed {
                     "{refusal}; so nothing says what runs on which of its {} CPUs",
                     self.contract.cpus
                 );
-                Err(Failure::refused(RefusalRecord::from(&**refusal).reworded(why)))
+                Err(Failure::refused(&**refusal).reworded(why))
             }
             _ => Ok(()),
         }
@@ -134,7 +133,7 @@ impl Placed {
 /// the better explanation.
 fn in_no_way(answer: &Result<Grant, Box<Refusal>>, failure: Failure) -> Failure {
     match answer {
-        Err(refusal) => Failure::from(&**refusal),
+        Err(refusal) => Failure::refused(&**refusal),
         Ok(_) => failure,
     }
 }

@@ -80,7 +80,7 @@ impl Presence {
         applies(options, contract)?;
         let joins = |name: &str| options.join.iter().any(|when| when.name == name);
         let in_force = InForce::new(contract, host, joins);
-        let mut in_force = in_force.map_err(|refusal| Failure::from(&*refusal))?;
+        let mut in_force = in_force.map_err(|refusal| Failure::refused(&*refusal))?;
         let mut presence = Self::default();
         let tasks = contract.tasks.iter().map(|task| task.name());
         let all = tasks.chain(contract.reservations.iter().map(|named| &named.name[..]));

@@ -45,7 +45,7 @@ pub(super) fn plan(
     let plan = prepared.and_then(|prepared| prepared.plan());
     plan.map(|plan| plan.commands).map_err(|error| match error.into() {
         // The contract was admitted, so the refusal is about this host.
-        Failure::Refused(why) => Failure::cannot_here(why),
+        Failure::Refused(why) => Failure::CannotHere(why.message),
         other => other,
     })
 }

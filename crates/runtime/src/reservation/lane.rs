@@ -219,6 +219,7 @@ impl Lane {
         Ok((name, now))
     }
 
+    /// Returns a request for a server here. Soft or hard, it takes the same from others.
     fn server(&self, reservation: Reservation) -> Request<'static> {
         let (backend, cpu) = (Some(Backend::Server), Some(self.number));
         Request::Command { reservation, enforcement: Enforcement::Soft, backend, cpu }

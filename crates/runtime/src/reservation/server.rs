@@ -140,6 +140,7 @@ impl Server {
     /// Serves another budget and period from the next look on, which is at once.
     pub(super) fn change(&self, to: Reservation) {
         *self.orders.change.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
+        // A bell fails only when it is closed: the thread has ended then.
         let _ = self.bell.ring();
     }
 }
