@@ -12,7 +12,8 @@
 //!   and taking them back.
 //! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it
 //!   and the [`link`] to each: [`front`]
-//!   handles everything that clients made, and [`guard`] polices use.
+//!   handles everything that clients made, [`guard`] polices use, and `dispatcher` holds whole
+//!   programs.
 //! - [`log`]: the log for people to read.
 //!
 //! `docs/broker.md` says what is guaranteed and what is not.
@@ -20,6 +21,7 @@
 
 pub mod admission;
 pub mod config;
+mod dispatcher;
 pub mod front;
 pub mod guard;
 pub mod kernel;

@@ -25,11 +25,14 @@ pub enum Part {
     Front,
     /// Watches use, and acts on overuse.
     Guard,
+    /// Holds whole programs.
+    Dispatcher,
 }
 
 impl Part {
     /// All parts with their names on the command line.
-    pub const NAMES: [(&'static str, Self); 2] = [("front", Self::Front), ("guard", Self::Guard)];
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("front", Self::Front), ("guard", Self::Guard), ("dispatcher", Self::Dispatcher)];
 
     /// Returns the part of this name.
     pub fn of_name(name: &str) -> Option<Self> {
@@ -41,6 +44,7 @@ impl Part {
         match self {
             Self::Front => "front",
             Self::Guard => "guard",
+            Self::Dispatcher => "dispatcher",
         }
     }
 

@@ -20,6 +20,7 @@ impl Part {
         let ended = match self {
             Self::Front => crate::front::run(link),
             Self::Guard => crate::guard::run(link),
+            Self::Dispatcher => crate::dispatcher::run(link),
         };
         match ended {
             Err(LinkError::Gone) => Ok(()),

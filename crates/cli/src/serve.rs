@@ -107,6 +107,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
     let chosen = args.profile.choose()?;
     let measured = Measured {
+        slot_allowance: Some(chosen.host.slot_allowance).filter(|late| !late.is_zero()),
         context_switch: chosen.charge.map(|charge| charge.context_switch()),
         wake_up: Some(chosen.host.wake_up).filter(|late| !late.is_zero()),
         per_packet: chosen.host.send_costs.map(|costs| costs.per_packet()),

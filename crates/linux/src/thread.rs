@@ -56,6 +56,12 @@ pub fn is_of_this_user(thread: Tid) -> bool {
     effective.and_then(|id| id.parse().ok()) == Some(rustix::process::geteuid().as_raw())
 }
 
+/// Returns whether `thread` may run on `cpu` alone; `None` if it has ended. Allocates nothing.
+pub fn is_pinned_to(thread: Tid, cpu: usize) -> Option<bool> {
+    let set = rustix::thread::sched_getaffinity(Some(thread.0)).ok()?;
+    Some(set.count() == 1 && set.is_set(cpu))
+}
+
 /// The reason a thread cannot use the requested CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AffinityError {

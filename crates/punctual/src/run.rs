@@ -184,13 +184,13 @@ impl Prepared {
         let commands = self.all.iter().map(|Chosen { program, terms, .. }| {
             let mut terms = terms.clone();
             if let Some(terms) = &mut terms {
-                let cpu = match terms.choice.backend {
-                    Backend::Timetable => tabled.next().and_then(|at| {
+                let cpu = match terms.held_here() {
+                    Some(Backend::Timetable) => tabled.next().and_then(|at| {
                         let table = places.tables.iter().find(|table| table.holds.contains(&at));
                         table.map(|table| table.cpu)
                     }),
-                    Backend::Server => served.next(),
-                    Backend::Kernel => None,
+                    Some(Backend::Server) => served.next(),
+                    Some(Backend::Kernel) | None => None,
                 };
                 terms.cpu = cpu.map(usize::from);
             }
@@ -265,7 +265,7 @@ impl Prepared {
         let Self { all, settings, places, signals, .. } = self;
         let mut running: Vec<Running> = Vec::with_capacity(all.len());
         for chosen @ Chosen { program, terms, .. } in &*all {
-            let room = terms.as_ref().and_then(|terms| rooms.next(terms.choice.backend));
+            let room = terms.as_ref().and_then(|terms| rooms.next(terms.held_here()?));
             let (name, make) = (program.name.as_deref(), || chosen.make());
             let started = directory(program)
                 .and_then(|()| start::start(name, &make, terms.clone(), room, places, signals));

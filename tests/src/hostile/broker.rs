@@ -39,7 +39,7 @@ pub const CONFIG: &str = r#"
     link = "20%"
     max_grants = 16
     shortest_period = "1ms"
-    allow = ["upcalls", "reservations", "priority", "channels"]
+    allow = ["upcalls", "reservations", "priority", "programs", "channels"]
 "#;
 
 /// The share of a CPU that [`CONFIG`] allows one user, in parts per million.

@@ -135,7 +135,7 @@ fn asked<T>(what: &Guarantee, ask: impl FnOnce(Request<'_>) -> T) -> T {
             ask(Request::Executor(&upcalls.iter().map(Task::from).collect::<Vec<_>>()))
         }
         Guarantee::Reservation(reservation) => ask(Request::Deadline(*reservation)),
-        Guarantee::Priority { .. } => unreachable!("not drawn"),
+        Guarantee::Priority { .. } | Guarantee::Program { .. } => unreachable!("not drawn"),
     }
 }
 

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use punctual_analysis::{BackEnd, Exchange, Refusal, Request, Steps, System, UpcallOrder};
+use punctual_model::command::Backend;
 pub(crate) use punctual_model::units::percent;
 use punctual_model::{HostProfile, Instant, Task};
 
@@ -59,7 +60,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the CPU of upcalls.
+    /// Returns the CPU of upcalls, or of a server.
     pub fn cpu(&self) -> Option<u32> {
         self.exchange.back_ends().first().copied().and_then(cpu_of)
     }
@@ -98,7 +99,7 @@ impl AdmissionState {
         }
     }
 
-    /// Enters `what` as `id` if it fits. Returns the CPU of upcalls.
+    /// Enters `what` as `id` if it fits. Returns the CPU of upcalls, or of a server.
     ///
     /// `id` must not be entered already.
     pub fn admit(
@@ -122,7 +123,7 @@ impl AdmissionState {
     ) -> Result<Option<u32>, Box<Refusal>> {
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
-        let back_end = asking(what, |request| self.system.admit(id, request, steps))?;
+        let back_end = asking(what, None, |request| self.system.admit(id, request, steps))?;
         self.count(id, requester, what);
         Ok(cpu_of(back_end))
     }
@@ -139,8 +140,9 @@ impl AdmissionState {
         let before = self.uncount(id);
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
+        let cpu = self.cpu_of(id);
         let answer = self.within_quota(requester, what).and_then(|()| {
-            asking(what, |request| self.system.try_change(id, request, Some(now), steps))
+            asking(what, cpu, |request| self.system.try_change(id, request, Some(now), steps))
         });
         match answer {
             Ok(exchange) => {
@@ -197,10 +199,12 @@ impl AdmissionState {
         let before = self.uncount(id);
         self.withhold(now);
         let least_ppm = requester.quota.quota.least_reservation_ppm;
-        let offers = offers::find(what, least_ppm, |what| {
+        let cpu = before.and_then(|_| self.cpu_of(id));
+        let least_served = self.host().slot_allowance;
+        let offers = offers::find(what, least_ppm, least_served, |what| {
             let steps = &mut Steps::new(STEPS_OF_AN_OFFER).briefly();
             self.within_quota(requester, what).is_ok()
-                && asking(what, |request| match before {
+                && asking(what, cpu, |request| match before {
                     Some(_) => self.system.would_change(id, request, now, steps).is_ok(),
                     None => self.system.would_admit(id, request, steps).is_ok(),
                 })
@@ -209,7 +213,7 @@ impl AdmissionState {
         offers
     }
 
-    /// Returns the CPU of the upcalls of `id`.
+    /// Returns the CPU of the upcalls of `id`, or of its server.
     pub fn cpu_of(&self, id: GrantId) -> Option<u32> {
         cpu_of(self.system.back_end(id)?)
     }
@@ -275,20 +279,26 @@ impl AdmissionState {
     }
 }
 
-/// Passes `what` to `ask` in the terms of the analysis.
-fn asking<T>(what: &Guarantee, ask: impl FnOnce(Request<'_>) -> T) -> T {
-    match what {
-        Guarantee::Upcalls(upcalls) => {
+/// Passes `what` to `ask` in the terms of the analysis. A program that is held stays on its `cpu`.
+fn asking<T>(what: &Guarantee, cpu: Option<u32>, ask: impl FnOnce(Request<'_>) -> T) -> T {
+    match *what {
+        Guarantee::Program { reservation, enforcement } => ask(Request::Command {
+            reservation,
+            enforcement,
+            backend: Some(Backend::Server),
+            cpu: cpu.and_then(|cpu| u16::try_from(cpu).ok()),
+        }),
+        Guarantee::Upcalls(ref upcalls) => {
             ask(Request::Executor(&upcalls.iter().map(Task::from).collect::<Vec<_>>()))
         }
-        Guarantee::Reservation(reservation) => ask(Request::Deadline(*reservation)),
-        Guarantee::Priority { share_ppm } => ask(Request::Share((*share_ppm).into())),
+        Guarantee::Reservation(reservation) => ask(Request::Deadline(reservation)),
+        Guarantee::Priority { share_ppm } => ask(Request::Share(share_ppm.into())),
     }
 }
 
 fn cpu_of(back_end: BackEnd) -> Option<u32> {
     match back_end {
-        BackEnd::Executor { cpu } => Some(cpu.into()),
+        BackEnd::Executor { cpu } | BackEnd::Server { cpu, .. } => Some(cpu.into()),
         _ => None,
     }
 }

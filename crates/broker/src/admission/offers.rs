@@ -12,10 +12,12 @@ use punctual_client::want::{Guarantee, LEAST_PRIORITY_SHARE, LONGEST};
 /// Tries of one search.
 const TRIES: u32 = 12;
 
-/// Finds the offers; a reservation is to have at least `least_ppm` of a CPU.
+/// Finds the offers; a reservation is to have at least `least_ppm` of a CPU, a program at least the
+/// budget `least_served`.
 pub(super) fn find(
     what: &Guarantee,
     least_ppm: u64,
+    least_served: Service,
     mut fits: impl FnMut(&Guarantee) -> bool,
 ) -> Vec<Offer> {
     match what {
@@ -24,7 +26,16 @@ pub(super) fn find(
             smaller.into_iter().chain(longer_periods(upcalls, &mut fits)).collect()
         }
         Guarantee::Reservation(reservation) => {
-            another_budget(*reservation, least_ppm, &mut fits).into_iter().collect()
+            let period = u128::from(reservation.period().as_nanos());
+            let least = (period * u128::from(least_ppm)).div_ceil(1_000_000);
+            let least = Service::from_nanos(u64::try_from(least).unwrap_or(u64::MAX));
+            let with = Guarantee::Reservation;
+            another_budget(*reservation, least, with, &mut fits).into_iter().collect()
+        }
+        Guarantee::Program { reservation, enforcement } => {
+            let enforcement = *enforcement;
+            let with = |reservation| Guarantee::Program { reservation, enforcement };
+            another_budget(*reservation, least_served, with, &mut fits).into_iter().collect()
         }
         Guarantee::Priority { share_ppm } => {
             let (least, asked) = (u64::from(LEAST_PRIORITY_SHARE), u64::from(*share_ppm));
@@ -107,17 +118,17 @@ fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&Guarantee) -> bool)
 
 fn another_budget(
     asked: Reservation,
-    least_ppm: u64,
+    least: Service,
+    what: impl Fn(Reservation) -> Guarantee,
     fits: &mut impl FnMut(&Guarantee) -> bool,
 ) -> Option<Offer> {
     // In whole microseconds, as people type them.
     let with = |micros: u64| {
         let budget = Service::from_micros(micros);
-        Reservation::new(budget, asked.period()).ok().map(Guarantee::Reservation)
+        Reservation::new(budget, asked.period()).ok().map(&what)
     };
     let most = asked.budget().as_nanos() / 1_000;
-    let of_period = u128::from(asked.period().as_nanos()) * u128::from(least_ppm);
-    let least = u64::try_from(of_period.div_ceil(1_000_000_000)).ok()?.max(2);
+    let least = least.as_nanos().div_ceil(1_000).max(2);
     if most < least {
         let more = with(least).filter(|what| fits(what))?;
         return Some((format!("a budget of at least {}", Service::from_micros(least)), more));

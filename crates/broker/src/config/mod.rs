@@ -103,6 +103,12 @@ pub struct Quotas {
 }
 
 impl Quotas {
+    /// Returns whether anybody may have grants of this kind.
+    pub fn allow(&self, kind: Kind) -> bool {
+        let named = self.users.iter().chain(&self.groups).map(|(_, quota)| quota);
+        named.chain([&self.default]).any(|quota| quota.allow.contains(&kind))
+    }
+
     /// Returns the quota of a user in these groups: the user's own; else that of the first group of
     /// the file that the user is in; else the default.
     pub fn of(&self, uid: u32, gids: &[u32]) -> QuotaOf {
@@ -174,7 +180,7 @@ impl Default for Quota {
             shortest_period: Duration::from_millis(1),
             // A tick of 4 ms is paid for within a second.
             least_reservation_ppm: 4_000,
-            allow: BTreeSet::from([Kind::Upcalls, Kind::Priority, Kind::Channels]),
+            allow: BTreeSet::from([Kind::Upcalls, Kind::Priority, Kind::Channels, Kind::Program]),
         }
     }
 }

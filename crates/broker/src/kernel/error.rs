@@ -56,6 +56,15 @@ pub enum GiveError {
         /// The highest limit allowed.
         most: Duration,
     },
+    /// The dispatcher does not hold the program.
+    #[error("the program cannot be held: {0}")]
+    NotHeld(String),
+    /// A program is named by its process.
+    #[error("{thread} is no process's id; a program is named by that of its process")]
+    NoProcess {
+        /// The id that was given.
+        thread: Tid,
+    },
     /// The thread cannot be pinned.
     #[error("thread {thread} cannot run on CPU {cpu}, where its upcalls were admitted: {errno}")]
     Pinned {

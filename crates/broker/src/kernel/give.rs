@@ -79,6 +79,8 @@ impl Means {
                     Class::Deadline { reservation: *reservation, reset_on_fork: true },
                 )?;
             }
+            // The dispatcher holds it.
+            Guarantee::Program { .. } => {}
             Guarantee::Priority { .. } => {
                 self.limit_running(process)?;
                 sched::set_resetting(thread, Class::Fifo { priority: PRIORITY })?;

@@ -133,6 +133,17 @@ pub fn drop_all_but_sys_nice(account: Option<Account>) -> Result<(), PrivilegeEr
     Ok(confine(Role::Guard)?)
 }
 
+/// Keeps what holding programs of other users takes: CAP_SYS_NICE (classes and CPUs), CAP_DAC_OVERRIDE
+/// (control groups of every owner) and CAP_PERFMON (the time of a group). The user stays, because
+/// control groups of version 1 let only root move processes of others.
+///
+/// The caller limits its system calls itself, after its probes ([`confine`]).
+pub fn drop_all_but_those_for_programs() -> Result<(), PrivilegeError> {
+    needs_sys_nice()?;
+    let groups = CapabilitySet::DAC_OVERRIDE | CapabilitySet::PERFMON;
+    keep_only(CapabilitySet::SYS_NICE | groups, None).map(|_| ())
+}
+
 /// Returns an error if this process has not got CAP_SYS_NICE.
 pub fn needs_sys_nice() -> Result<(), PrivilegeError> {
     let has = capabilities(None)?.permitted;

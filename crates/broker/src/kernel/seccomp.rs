@@ -20,6 +20,8 @@ pub enum Role {
     Front,
     /// Watches use, and takes classes back ([`crate::guard`]).
     Guard,
+    /// Holds whole programs ([`crate::dispatcher`]).
+    Dispatcher,
 }
 
 /// The reason why no filter is in force.
@@ -111,11 +113,36 @@ const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
+/// Calls of this architecture for folders.
+#[cfg(target_arch = "x86_64")]
+const OLDER_FOLDERS: &[i64] = &[libc::SYS_mkdir, libc::SYS_rmdir];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER_FOLDERS: &[i64] = &[];
+
 /// For accepting clients, and for sealing the memory of their channels (fcntl(2)).
 const FRONT: &[i64] = &[libc::SYS_accept4, libc::SYS_connect];
 
 /// For the scheduling classes of other processes.
 const GUARD: &[i64] = &[libc::SYS_getpriority, libc::SYS_sched_getattr, libc::SYS_sched_setattr];
+
+/// For threads of other processes, their control groups, and the names of CPUs.
+const DISPATCHER: &[i64] = &[
+    libc::SYS_bind,
+    libc::SYS_getpriority,
+    libc::SYS_listen,
+    libc::SYS_mkdirat,
+    libc::SYS_perf_event_open,
+    libc::SYS_pipe2,
+    libc::SYS_pwrite64,
+    libc::SYS_sched_getattr,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_unlinkat,
+    libc::SYS_socketpair,
+];
 
 /// For threads and limits of other processes, the ledger, and channels.
 const BROKER: &[i64] = &[
@@ -174,13 +201,16 @@ fn program(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
         Role::Broker => BROKER,
         Role::Front => FRONT,
         Role::Guard => GUARD,
+        Role::Dispatcher => DISPATCHER,
     };
-    let free = COMMON.iter().chain(OLDER).chain(own);
+    let folders = if role == Role::Dispatcher { OLDER_FOLDERS } else { &[] };
+    let free = COMMON.iter().chain(OLDER).chain(folders).chain(own);
     let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> =
         free.map(|call| (*call, Vec::new())).collect();
     let special = match role {
-        // For looking up names (getpwnam_r(3)), and for nothing that leaves the host.
-        Role::Front => Some((libc::SYS_socket, &[libc::AF_UNIX][..])),
+        // For looking up names (getpwnam_r(3)), for the names of CPUs, and for nothing that leaves
+        // the host.
+        Role::Front | Role::Dispatcher => Some((libc::SYS_socket, &[libc::AF_UNIX][..])),
         // For the table that it shares with the program in an interface's driver: look up, change,
         // remove.
         Role::Broker => Some((libc::SYS_bpf, &[1, 2, 3][..])),
@@ -219,7 +249,7 @@ mod tests {
 
     #[test]
     fn no_part_starts_programs_signals_others_or_mounts() {
-        for role in [Role::Broker, Role::Front, Role::Guard] {
+        for role in [Role::Broker, Role::Front, Role::Guard, Role::Dispatcher] {
             let (started, signalled, changed) = confined(role, || {
                 let started = std::process::Command::new("true").spawn();
                 let signalled = kill_process(getpid(), Signal::CONT);

@@ -31,7 +31,7 @@ pub struct Left {
 }
 
 impl Means {
-    /// Takes back what `want` of `record` gave. Returns the thread that keeps a residual
+    /// Takes back what `want` of `record` gave, unless the dispatcher holds it. Returns the thread that keeps a residual
     /// reservation, if one does.
     ///
     /// No other thread can move a thread that is still under SCHED_DEADLINE out of it
@@ -49,7 +49,7 @@ impl Means {
         beside: Beside,
     ) -> Option<Left> {
         // Its id may belong to another process by now, and limits are set by id.
-        if process.has_ended() {
+        if process.has_ended() || matches!(want.what, Guarantee::Program { .. }) {
             return None;
         }
         if let (Some(old), false) = (record.old_limits, beside.limited) {

@@ -13,7 +13,7 @@ use crate::guard::{self, Keeper};
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::persons::Persons;
 use crate::ledger::{Ledger, LedgerError, Record};
-use punctual_client::want::Want;
+use punctual_client::want::{Kind, Want};
 
 /// Has this broker's own guard watch everything that was granted before, and then ends the guards
 /// of earlier brokers. So the grants are policed at every moment, and no old guard takes back a
@@ -33,7 +33,9 @@ pub(super) fn relieve_guards(
     guards.push(ours);
     ledger.set_guards(&guards)?;
     for record in records.iter().filter(|record| !record.residual) {
-        if let Ok(want) = Want::try_from(record.want.clone()) {
+        if let Ok(want) = Want::try_from(record.want.clone())
+            && want.what.kind() != Kind::Program
+        {
             // Its CPU is decided when it is adopted.
             let watched = watched(record, &want, persons.of(record.uid), order);
             guard.order(&guard::Order::Watch(watched));
@@ -93,7 +95,7 @@ impl Server {
             }
         };
         // The earlier broker may have died in the middle of a change: the ledger decides.
-        if let Err(why) = self.means.give(&process, record.uid, &want, started, cpu) {
+        if let Err(why) = self.put_in_force(id, &process, record.uid, &want, started, cpu) {
             self.not_adopted(&process, &record, &want, now);
             return Err(format!("it cannot be put in force again: {why}"));
         }

@@ -64,6 +64,18 @@ pub enum ServeError {
         /// The fault.
         why: String,
     },
+    /// The dispatcher cannot be started.
+    #[error("the dispatcher, which holds programs, cannot be started: {0}")]
+    NoDispatcher(io::Error),
+    /// The dispatcher has ended, or hangs.
+    #[error(
+        "the dispatcher, which holds programs, is lost: {why}; start the broker again, which goes on \
+         where this one was"
+    )]
+    DispatcherLost {
+        /// The fault.
+        why: String,
+    },
     /// There is no room for the channels' threads.
     #[error("what [channels] sets aside of the CPUs (cpu) cannot be promised: {0}")]
     NoRoomForChannels(Box<Refusal>),

@@ -10,6 +10,7 @@ use super::Server;
 use super::refusals::short_ppm;
 use super::start::{host_of, promised_cpus};
 use crate::admission::AdmissionState;
+use crate::dispatcher;
 use crate::guard::{Breach, HeldBy, News, Order, Watched};
 use crate::kernel::class::{level_of_grant, residual};
 use crate::ledger::Record;
@@ -22,6 +23,10 @@ impl Server {
     /// number of the CPU that the thread of upcalls must not leave; `None` while the thread is
     /// being moved. Returns whether the guard got the order.
     pub(super) fn police(&mut self, record: &Record, want: &Want, cpu: Option<u32>) -> bool {
+        // The dispatcher polices it.
+        if want.what.kind() == Kind::Program {
+            return true;
+        }
         let person = self.persons.of(record.uid);
         let watched = Watched {
             cpu: self.kernel_cpu(cpu),
@@ -75,6 +80,29 @@ impl Server {
                 News::Unseen { grant } => {
                     self.revoke(grant, "its use cannot be seen: the guard has no descriptors left");
                 }
+            }
+        }
+    }
+
+    /// Handles all pending news of the dispatcher.
+    pub(super) fn dispatcher_news(&mut self) {
+        while let Some(news) = self.dispatcher.as_mut().and_then(dispatcher::Keeper::news) {
+            match news {
+                dispatcher::News::Used(used) => {
+                    for (id, ppm) in used {
+                        if let Some(live) = self.grants.get_mut(&id) {
+                            live.used_ppm = Some(ppm);
+                        }
+                    }
+                }
+                dispatcher::News::BrokeOut { grant, why } => {
+                    let Some(live) = self.grants.get(&grant) else { continue };
+                    let person = self.persons.of(live.record.uid);
+                    self.banned.insert(person, clock::now() + self.config.penalty);
+                    self.revoke(grant, &why);
+                }
+                // Answers are waited for.
+                dispatcher::News::Begun(_) | dispatcher::News::Done { .. } => {}
             }
         }
     }
@@ -245,7 +273,9 @@ fn longest(want: &Want) -> Duration {
         Guarantee::Upcalls(upcalls) => {
             upcalls.iter().map(punctual_model::Upcall::period).max().unwrap_or(Duration::ZERO)
         }
-        Guarantee::Reservation(reservation) => reservation.period(),
+        Guarantee::Reservation(reservation) | Guarantee::Program { reservation, .. } => {
+            reservation.period()
+        }
         Guarantee::Priority { .. } => Duration::ZERO,
     }
 }

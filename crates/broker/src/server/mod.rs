@@ -45,6 +45,7 @@ use self::start::Signals;
 pub use self::start::{Measured, Options};
 use crate::admission::AdmissionState;
 use crate::config::Config;
+use crate::dispatcher;
 use crate::front::Front;
 use crate::guard::Keeper;
 use crate::kernel::give::Means;
@@ -70,6 +71,7 @@ enum Source {
     Sender,
     Receiver,
     Guard,
+    Dispatcher,
 }
 
 /// A connection of a client.
@@ -146,6 +148,8 @@ pub struct Server {
     powers: Powers,
     means: Means,
     guard: Keeper,
+    /// `None`: this broker holds no programs.
+    dispatcher: Option<dispatcher::Keeper>,
     /// As of its last report.
     guard_looks: GuardStatus,
     admission: AdmissionState,

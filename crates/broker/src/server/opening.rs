@@ -4,19 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::AsFd as _;
 
+use punctual_analysis::UpcallOrder;
+use punctual_client::want::Kind;
 use punctual_client::wire::{GuardStatus, Listener};
 use punctual_linux::awake::Below;
 use punctual_linux::{clock, memory, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
+use tracing::info;
 
 use super::adoption::relieve_guards;
 use super::channels::{ChannelTrace, Channels, Discard};
 use super::error::ServeError;
 use super::manager::Manager;
-use super::start::{Options, Signals, host_of, means, order, read_config};
+use super::start::{Options, Signals, host_of, means, order, read_config, slot_allowance};
 use super::{FRONT, Server, Source};
 use crate::admission::AdmissionState;
+use crate::config::Config;
+use crate::dispatcher;
 use crate::front::Front;
 use crate::guard::Keeper;
 use crate::kernel::persons::Persons;
@@ -25,6 +30,9 @@ use crate::kernel::usage::Meter;
 use crate::ledger::Ledger;
 use crate::link::Part;
 use crate::pace::Pace;
+
+/// The first number that no source of events has at the start.
+const FIRST_SOURCE: u64 = 4;
 
 /// Requests of a person in a second, and at once.
 const A_SECOND: u32 = 20;
@@ -84,6 +92,7 @@ impl Server {
         let command = (options.part)(Part::Guard);
         let guard = Keeper::start(command, account, config.sample, config.orphan);
         let mut guard = guard.map_err(ServeError::NoGuard)?;
+        let dispatcher = start_dispatcher(&config, &options)?;
         let persons = Persons::read();
         relieve_guards(&mut guard, &ledger, &records, &persons, order(&config))?;
         let powers = drop_all_but_needed(account)?;
@@ -95,8 +104,12 @@ impl Server {
         epoll::add(&epoll, &front, epoll::EventData::new_u64(FRONT), input)?;
         epoll::add(&epoll, &signals.wake, epoll::EventData::new_u64(1), input)?;
         epoll::add(&epoll, &guard, epoll::EventData::new_u64(2), input)?;
-        let sources =
+        let mut sources =
             BTreeMap::from([(FRONT, Source::Front), (1, Source::Signals), (2, Source::Guard)]);
+        if let Some(dispatcher) = dispatcher.as_ref().filter(|one| one.unable().is_none()) {
+            epoll::add(&epoll, dispatcher, epoll::EventData::new_u64(3), input)?;
+            sources.insert(3, Source::Dispatcher);
+        }
         let mut server = Self {
             options,
             config,
@@ -112,10 +125,11 @@ impl Server {
             powers,
             means,
             guard,
+            dispatcher,
             guard_looks: GuardStatus::default(),
             admission,
             ledger,
-            next_source: sources.len() as u64,
+            next_source: FIRST_SOURCE,
             sources,
             connections: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -159,6 +173,25 @@ impl Server {
         self.channels = Some(channels);
         Ok(self.watch_carriers()?)
     }
+}
+
+/// Starts the process that holds programs, unless nobody may have them.
+fn start_dispatcher(
+    config: &Config,
+    options: &Options,
+) -> Result<Option<dispatcher::Keeper>, ServeError> {
+    // A user whose limit was raised could raise the threads of a program above its server's level.
+    let fixed = order(config) == UpcallOrder::FixedLevel;
+    if !fixed || !config.quotas.allow(Kind::Program) {
+        return Ok(None);
+    }
+    let command = (options.part)(Part::Dispatcher);
+    let keeper = dispatcher::Keeper::start(command, slot_allowance(options));
+    let keeper = keeper.map_err(ServeError::NoDispatcher)?;
+    if let Some(why) = keeper.unable() {
+        info!(why, "no programs can be held here");
+    }
+    Ok(Some(keeper))
 }
 
 /// Checks on this thread that use can be measured: that takes the scheduler's accounting of each

@@ -5,16 +5,18 @@ use std::rc::Rc;
 
 use punctual_analysis::UpcallOrder;
 use punctual_linux::{clock, thread};
+use punctual_model::reservation::Enforcement;
 use tracing::{info, warn};
 
 use super::Server;
 use super::refusals::{Stop, shorten};
+use crate::dispatcher::Program;
 use crate::guard;
 use crate::kernel::GiveError;
-use crate::kernel::peer::Peer;
+use crate::kernel::peer::{Peer, Process};
 use crate::ledger::{Record, since_1970};
 use punctual_client::grant::{GrantId, Token};
-use punctual_client::want::{Kind, RawWant, Want};
+use punctual_client::want::{Guarantee, Kind, RawWant, Want};
 use punctual_client::wire::{Answer, ClientMessage, VERSION};
 
 impl Server {
@@ -32,6 +34,7 @@ impl Server {
                 level_order: self.means.order == UpcallOrder::LevelOrder,
                 rttime_us: (!self.means.may_limit)
                     .then(|| self.means.run_limit.as_nanos() / 1_000 * 2),
+                programs: self.may_hold_programs(peer),
             }),
             ClientMessage::Ping => Ok(Answer::Pong),
             ClientMessage::Request { want } => {
@@ -102,7 +105,8 @@ impl Server {
         // answer is on its way.
         let kept = if !self.police(&record, &want, None) {
             Err(unwatched(rustix::io::Errno::PIPE))
-        } else if let Err(why) = self.means.give(&peer.process, peer.uid, &want, started, cpu) {
+        } else if let Err(why) = self.put_in_force(id, &peer.process, peer.uid, &want, started, cpu)
+        {
             Err(self.not_given(connection, peer, &want, why))
         } else {
             self.hold(peer, record.clone(), want.clone(), cpu).map_err(unwatched)
@@ -157,14 +161,13 @@ impl Server {
         }
         // A thread on its way from one CPU to another is on neither.
         self.police(&old_record, &old_want, None);
-        if let Err(why) = self.means.give(&peer.process, peer.uid, &want, record.thread_start, cpu)
-        {
+        let started = record.thread_start;
+        if let Err(why) = self.put_in_force(id, &peer.process, peer.uid, &want, started, cpu) {
             self.admission.undo(change);
             if let Err(why) = self.ledger.enter(&old_record) {
                 warn!(%why, %id, "the ledger has a change that is not in force");
             }
-            let started = record.thread_start;
-            let _ = self.means.give(&peer.process, peer.uid, &old_want, started, old_cpu);
+            let _ = self.put_in_force(id, &peer.process, peer.uid, &old_want, started, old_cpu);
             self.police(&old_record, &old_want, old_cpu);
             return Err(self.not_given(connection, peer, &want, why));
         }
@@ -217,7 +220,7 @@ impl Server {
         let holder = Rc::clone(&held.peer);
         // A broker that died between the kernel and the ledger may have left the grant half in
         // force.
-        if let Err(why) = self.means.give(&holder.process, holder.uid, &want, started, cpu) {
+        if let Err(why) = self.put_in_force(id, &holder.process, holder.uid, &want, started, cpu) {
             self.end(id, "not in force at its resumption");
             return Err(Stop::Error(why.to_string()));
         }
@@ -236,8 +239,45 @@ impl Server {
             .ok_or_else(|| Stop::Error(no_such(id)))
     }
 
+    /// Puts a grant in force, or puts it in force on other terms.
+    pub(super) fn put_in_force(
+        &mut self,
+        id: GrantId,
+        process: &Process,
+        uid: u32,
+        want: &Want,
+        started: u64,
+        cpu: Option<u32>,
+    ) -> Result<(), GiveError> {
+        self.means.give(process, uid, want, started, cpu)?;
+        let Guarantee::Program { reservation, enforcement } = want.what else { return Ok(()) };
+        let no_cpu = || GiveError::NotHeld("its CPU is gone".into());
+        let program = Program {
+            grant: id,
+            process: process.id,
+            uid,
+            budget: reservation.budget().as_nanos(),
+            period: reservation.period().as_nanos(),
+            hard: enforcement == Enforcement::Hard,
+            cpu: self.kernel_cpu(cpu).ok_or_else(no_cpu)?,
+        };
+        let dispatcher = self.dispatcher.as_mut();
+        let dispatcher = dispatcher.ok_or_else(|| GiveError::NotHeld(NO_DISPATCHER.into()))?;
+        dispatcher.hold(program).map_err(GiveError::NotHeld)
+    }
+
+    /// Returns whether a peer may ask for programs to be held, and they can be here.
+    fn may_hold_programs(&self, peer: &Peer) -> bool {
+        let able = self.dispatcher.as_ref().is_some_and(|one| one.unable().is_none());
+        let quota = self.requester(peer.uid, &peer.gids).quota.quota;
+        able && quota.allow.contains(&Kind::Program)
+    }
+
     fn started(&self, peer: &Peer, want: &Want) -> Result<u64, Stop> {
         let (thread, pid) = (want.thread, peer.process.id.pid);
+        if want.what.kind() == Kind::Program && thread.as_raw() != pid {
+            return Err(Stop::Error(GiveError::NoProcess { thread }.to_string()));
+        }
         let not_yours = || Stop::Error(GiveError::NotYours { thread, pid }.to_string());
         peer.process.thread_start(thread).ok_or_else(not_yours)
     }
@@ -247,10 +287,13 @@ impl Server {
         for id in &held.grants {
             let Some(other) = self.grants.get(id) else { continue };
             let upcalls = |want: &Want| want.what.kind() == Kind::Upcalls;
+            let program = |want: &Want| want.what.kind() == Kind::Program;
             let same_limit = self.means.order == UpcallOrder::LevelOrder
                 && upcalls(want)
                 && upcalls(&other.want);
-            if other.want.thread == want.thread || same_limit {
+            // A program is all threads of the process.
+            let whole = program(want) || program(&other.want);
+            if other.want.thread == want.thread || same_limit || whole {
                 return Err(Stop::Error(format!(
                     "grant {id} stands in the way: change or release it"
                 )));
@@ -271,6 +314,10 @@ impl Server {
         u32::try_from(number).ok()
     }
 }
+
+/// Why no program is held by a broker without a dispatcher.
+const NO_DISPATCHER: &str = "this broker was started without a dispatcher, because nobody was allowed \
+                             \"programs\", or because of upcalls = \"level-order\"; start it again";
 
 fn no_such(id: GrantId) -> String {
     format!("this process has no grant {id}")

@@ -191,6 +191,7 @@ impl Server {
 
     fn forget_one(&mut self, id: GrantId) {
         self.guard.order(&guard::Order::Forget(id));
+        self.let_program_go(id);
         self.admission.release(id, clock::now());
         self.over.remove(&id);
         let Some(live) = self.grants.remove(&id) else { return };
@@ -198,6 +199,15 @@ impl Server {
         let Some(held) = self.held.get_mut(&process) else { return };
         held.grants.remove(&id);
         self.forget_process_if_idle(process);
+    }
+
+    /// Has the dispatcher let a program go, if it holds it by this grant.
+    fn let_program_go(&mut self, id: GrantId) {
+        let is_program =
+            self.grants.get(&id).is_some_and(|live| live.want.what.kind() == Kind::Program);
+        if let (true, Some(dispatcher)) = (is_program, &mut self.dispatcher) {
+            dispatcher.release(id);
+        }
     }
 
     /// Follows up on forgotten grants: there may be room for a refused request.

@@ -46,6 +46,8 @@ pub struct Measured {
     pub context_switch: Option<Service>,
     /// The delay of waking a thread by timer.
     pub wake_up: Option<Service>,
+    /// The time by which slots and budgets end late.
+    pub slot_allowance: Option<Service>,
     /// Processor time of a packet for which the channels' thread wakes up.
     pub per_packet: Option<Service>,
     /// Processor time of a packet that comes in, from its socket to its client's queue.
@@ -154,6 +156,12 @@ pub(super) fn context_switch(config: &Config, options: &Options) -> (Service, St
     }
 }
 
+/// Returns the time by which slots and budgets end late here.
+pub(super) fn slot_allowance(options: &Options) -> Service {
+    let measured = options.measured.as_ref().and_then(|all| all.slot_allowance);
+    measured.unwrap_or(HostProfile::ASSUMED_SLOT_ALLOWANCE)
+}
+
 pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> HostProfile {
     let deadline_limits = host::deadline_limits();
     let by_kernel = deadline_limits.reservable_ppm();
@@ -164,6 +172,7 @@ pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> Host
         context_switch: context_switch(config, options).0,
         wake_up: measured.and_then(|all| all.wake_up).unwrap_or(Service::ZERO),
         deadline_limits,
+        slot_allowance: slot_allowance(options),
         ..HostProfile::ideal(cpus)
     }
 }
@@ -195,6 +204,7 @@ mod tests {
         let of = |per_packet| Measured {
             context_switch: None,
             wake_up: None,
+            slot_allowance: None,
             per_packet,
             per_packet_received: Some(Service::from_micros(7)),
             source: "p".into(),

@@ -55,6 +55,10 @@ impl Server {
                 // The grants stay: the next broker goes on, with another guard.
                 return Err(ServeError::GuardLost { why });
             }
+            let lost = self.dispatcher.as_ref().and_then(|one| one.is_lost());
+            if let Some(why) = lost.map(str::to_owned) {
+                return Err(ServeError::DispatcherLost { why });
+            }
             if self.has_lost_a_carrier() {
                 // The grants stay: the next broker, which the service manager starts, goes on.
                 return Err(ServeError::CarrierLost);
@@ -93,6 +97,7 @@ impl Server {
             Some(Source::Signals) => {}
             Some(Source::Process(id)) => self.process_ended(id),
             Some(Source::Guard) => self.guard_news(),
+            Some(Source::Dispatcher) => self.dispatcher_news(),
             Some(Source::Sender) => self.sender_news(),
             Some(Source::Receiver) => self.receiver_news(),
         }
@@ -108,6 +113,7 @@ impl Server {
 
     fn tick(&mut self, now: Instant) {
         self.guard_news();
+        self.dispatcher_news();
         self.look_at_residuals();
         self.end_disconnected(now);
         self.revoke_what_is_over(now);

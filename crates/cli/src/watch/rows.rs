@@ -70,6 +70,7 @@ fn grant(grant: &GrantStatus, threads: &BTreeMap<u32, ThreadJobs>) -> Row {
         Kind::Upcalls => "upcalls",
         Kind::Priority => "prio",
         Kind::Channels => "channel",
+        Kind::Program => "program",
     };
     let jobs = threads.get(&thread);
     let name = jobs.and_then(|jobs| jobs.name.clone());

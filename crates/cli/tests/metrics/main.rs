@@ -17,7 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{PROFILE, PUNCTUAL, punctual, text};
-use punctual_client::{Spawned, spawn_reserved};
+use punctual_client::want::Guarantee;
+use punctual_client::{Spawned, spawn_granted};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
 use serde_json::Value;
@@ -105,8 +106,8 @@ impl Serving {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null());
         die_with_parent(&mut command);
-        let reservation = "1ms/10ms".parse().expect("valid");
-        spawn_reserved(command, reservation, &self.path("socket")).expect("it fits")
+        let reservation = Guarantee::Reservation("1ms/10ms".parse().expect("valid"));
+        spawn_granted(command, reservation, &self.path("socket")).expect("it fits")
     }
 }
 
@@ -173,8 +174,11 @@ fn metrics_agree_with_status_and_third_party_parsers_read_them() {
     let Some(serving) = Serving::start() else { return };
     let program = serving.program("exec sleep 100");
     let refused = Command::new("true");
-    let too_much =
-        spawn_reserved(refused, "9ms/10ms".parse().expect("valid"), &serving.path("socket"));
+    let too_much = spawn_granted(
+        refused,
+        Guarantee::Reservation("9ms/10ms".parse().expect("valid")),
+        &serving.path("socket"),
+    );
     // Root has no quota, so the host decides whether this is refused. The page counts it either
     // way.
     drop(too_much);

@@ -74,6 +74,14 @@ impl Serving {
         Some(serving)
     }
 
+    /// Kills the broker and starts another one in its place.
+    pub(crate) fn replace(&mut self) {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+        self.child = serve(self.folder.path());
+        self.wait();
+    }
+
     fn wait(&self) {
         assert!(eventually(|| Broker::connect_to(&self.socket()).is_ok()), "the broker answers");
     }
@@ -82,12 +90,12 @@ impl Serving {
         self.folder.path().join("socket")
     }
 
-    fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         Broker::connect_to(&self.socket()).and_then(|mut one| one.status()).expect("it answers")
     }
 
     /// Waits for the first grant and returns it.
-    fn granted(&self) -> GrantStatus {
+    pub(crate) fn granted(&self) -> GrantStatus {
         let mut first = None;
         let found = eventually(|| {
             first = self.status().grants.first().cloned();
@@ -102,7 +110,7 @@ impl Serving {
         run(&self.socket(), arguments)
     }
 
-    fn nothing_is_granted(&self) {
+    pub(crate) fn nothing_is_granted(&self) {
         assert!(eventually(|| self.status().totals.granted_ppm == 0), "{:?}", self.status());
     }
 }
@@ -133,7 +141,7 @@ impl Drop for Serving {
     }
 }
 
-fn run(socket: &Path, arguments: &[&str]) -> Option<Output> {
+pub(crate) fn run(socket: &Path, arguments: &[&str]) -> Option<Output> {
     let socket = socket.to_str().expect("UTF-8");
     unprivileged(&[&["run", "--broker", socket], arguments].concat())
 }
@@ -310,10 +318,7 @@ fn a_grant_outlives_its_broker() {
         return;
     }
     let before = serving.granted();
-    serving.child.kill().expect("our child");
-    serving.child.wait().expect("our child");
-    serving.child = serve(serving.folder.path());
-    serving.wait();
+    serving.replace();
     let again = eventually(|| serving.granted().connected);
     // Waits for longer than the broker's grace time.
     std::thread::sleep(std::time::Duration::from_millis(2_500));

@@ -11,6 +11,7 @@ mod ends;
 mod kernel;
 mod live;
 mod profile;
+mod programs;
 mod server;
 mod timetable;
 mod usage;

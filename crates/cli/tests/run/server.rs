@@ -3,7 +3,7 @@
 use super::live::{Live, alone, eventually, json, number, policy, run, signal, text};
 
 /// Returns whether no server can run here, and prints the reason.
-fn is_without_server() -> bool {
+pub(crate) fn is_without_server() -> bool {
     let cpu = punctual_linux::thread::affinity()[0];
     match punctual_linux::cgroup::group_clock::GroupClock::probe(cpu) {
         Ok(()) => false,

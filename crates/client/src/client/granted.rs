@@ -8,7 +8,7 @@ use punctual_linux::process::{Introduced, introduce_on_exec};
 use punctual_linux::sched::{Class, LINGER, SchedError};
 use punctual_linux::thread::Tid;
 use punctual_linux::{clock, sched, thread};
-use punctual_model::{Duration, Reservation};
+use punctual_model::Duration;
 use thiserror::Error;
 
 use super::{Broker, ClientError, PATIENCE, RequestError, no_broker};
@@ -136,7 +136,7 @@ fn leave() -> Result<(), SchedError> {
     }
 }
 
-/// A program that runs under a reservation.
+/// A program that runs under a grant of its own.
 #[derive(Debug)]
 pub struct Spawned {
     /// The program.
@@ -145,7 +145,7 @@ pub struct Spawned {
     /// can be changed. Keep it for as long as the program runs: without a connection the grant ends
     /// after the broker's grace period.
     pub broker: Broker,
-    /// The grant of the program's first thread. It ends with the program.
+    /// The grant of the program or its first thread. It ends with the program.
     pub granted: Granted,
 }
 
@@ -160,20 +160,26 @@ pub enum SpawnError {
     Program(io::Error),
 }
 
-/// Requests a reservation from the broker at `path` for the first thread of a program, and starts
-/// the program under it: the grant is in force before the program's first instruction.
+/// Requests `what` from the broker at `path` for a program ([`Guarantee::Program`]) or its first
+/// thread, and starts the program under it: the grant is in force before the program's first
+/// instruction.
 ///
 /// The new process makes the request before it becomes the program, so the kernel names it as the
-/// peer: the grant is its own and ends with it. Threads and processes that the program makes start
-/// as ordinary ones. `command` is dropped, as its preparation is good for one start.
+/// peer: the grant is its own and ends with it. Unless the grant is for the whole program, threads and
+/// processes that it makes start as ordinary ones. `command` is dropped, as its preparation is good
+/// for one start.
 ///
 /// ```no_run
 /// use std::process::Command;
-/// use punctual_client::{SOCKET, spawn_reserved};
+/// use punctual_client::{SOCKET, spawn_granted};
+/// use punctual_client::want::Guarantee;
+/// use punctual_model::reservation::Enforcement;
 ///
 /// let mut player = Command::new("aplay");
 /// player.arg("song.wav");
-/// let mut player = spawn_reserved(player, "2ms/8ms".parse()?, SOCKET.as_ref())?;
+/// let enforcement = Enforcement::Soft;
+/// let what = Guarantee::Program { reservation: "2ms/8ms".parse()?, enforcement };
+/// let mut player = spawn_granted(player, what, SOCKET.as_ref())?;
 /// println!("grant {}", player.granted.id());
 /// player.child.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -181,9 +187,9 @@ pub enum SpawnError {
 ///
 /// # Errors
 /// [`SpawnError::Request`] says why nothing was granted: then nothing was started.
-pub fn spawn_reserved(
+pub fn spawn_granted(
     mut command: Command,
-    reservation: Reservation,
+    what: Guarantee,
     path: &Path,
 ) -> Result<Spawned, SpawnError> {
     let request = |error: ClientError| SpawnError::Request(error.into());
@@ -192,7 +198,7 @@ pub fn spawn_reserved(
         .map_err(|source| request(no_broker(path, source)))?;
     let (spawned, asked) = std::thread::scope(|scope| {
         // `spawn` returns when the program runs, after the answer: so another thread requests.
-        let asking = scope.spawn(move || ask(introduced, socket, reservation, path));
+        let asking = scope.spawn(move || ask(introduced, socket, what, path));
         let spawned = command.spawn();
         // If there is no child, this ends the wait for it.
         drop(command);
@@ -215,7 +221,7 @@ pub fn spawn_reserved(
 fn ask(
     mut introduced: Introduced,
     socket: Socket,
-    reservation: Reservation,
+    what: Guarantee,
     path: &Path,
 ) -> Result<Option<(Broker, Granted)>, RequestError> {
     let connected = introduced.connected();
@@ -223,7 +229,7 @@ fn ask(
         return Ok(None);
     };
     let mut broker = Broker::on(socket, PATIENCE)?;
-    let want = Want { thread, what: Guarantee::Reservation(reservation) };
+    let want = Want { thread, what };
     let until = clock::now() + LINGER;
     let granted = loop {
         match broker.request(&want) {

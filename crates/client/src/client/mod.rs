@@ -25,7 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`spawn_reserved`] starts a program under a reservation; the program need not know the broker.
+//! [`spawn_granted`] starts a program under a reservation; the program need not know the broker.
 //!
 //! The socket is only for requests. Between two requests the kernel alone keeps the promise, and
 //! grants survive the death of the broker: reconnect within the grace period and call
@@ -47,7 +47,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use channels::{ChannelError, GrantedChannel};
 pub use conversation::{ClientError, RequestError};
-pub use granted::{Granted, ReleaseError, SpawnError, Spawned, spawn_reserved};
+pub use granted::{Granted, ReleaseError, SpawnError, Spawned, spawn_granted};
 
 use crate::grant::GrantId;
 use crate::want::{Guarantee, RawWant, Want};
@@ -90,6 +90,7 @@ pub struct Broker {
     events: VecDeque<(Option<GrantId>, Event)>,
     level_order: bool,
     rttime_us: Option<u64>,
+    programs: bool,
     patience: Time,
 }
 
@@ -131,11 +132,13 @@ impl Broker {
             events: VecDeque::new(),
             level_order: false,
             rttime_us: None,
+            programs: false,
             patience,
         };
         match broker.ask(ClientMessage::Hello { version: VERSION })? {
-            Answer::Welcome { level_order, rttime_us, .. } => {
+            Answer::Welcome { level_order, rttime_us, programs, .. } => {
                 (broker.level_order, broker.rttime_us) = (level_order, rttime_us);
+                broker.programs = programs;
                 Ok(broker)
             }
             other => Err(unexpected(other)),
@@ -152,6 +155,11 @@ impl Broker {
     /// runs as it is.
     pub fn level_order(&self) -> bool {
         self.level_order
+    }
+
+    /// Returns whether the broker can hold whole programs here, and this user may ask for it.
+    pub fn holds_programs(&self) -> bool {
+        self.programs
     }
 
     /// Sends an empty request and waits for the answer.
@@ -199,7 +207,7 @@ impl Broker {
     }
 
     /// Continues a grant of an earlier connection: one of this process, or one that
-    /// [`spawn_reserved`] made for a program. From then on this connection represents the holder of
+    /// [`spawn_granted`] made for a program. From then on this connection represents the holder of
     /// the grant.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod channel;
 use std::fmt;
 
 use punctual_linux::thread::Tid;
+use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, ReservationError, Service, Upcall, UpcallSpec};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -36,15 +37,18 @@ pub enum Kind {
     Priority,
     /// Messages of a given size and rate, with or without a delay bound.
     Channels,
+    /// A budget in every period for a whole program, in a deferrable server.
+    Program,
 }
 
 impl Kind {
     /// The kinds with the names they have in a configuration.
-    pub const NAMES: [(&'static str, Self); 4] = [
+    pub const NAMES: [(&'static str, Self); 5] = [
         ("upcalls", Self::Upcalls),
         ("reservations", Self::Reservation),
         ("priority", Self::Priority),
         ("channels", Self::Channels),
+        ("programs", Self::Program),
     ];
 }
 
@@ -58,7 +62,8 @@ impl fmt::Display for Kind {
 /// A valid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// The thread that is to run all the upcalls, hold the reservation, or get the priority.
+    /// The thread that is to run all the upcalls, hold the reservation, or get the priority; the
+    /// first thread of a program.
     pub thread: Tid,
     /// The guarantee for that thread.
     pub what: Guarantee,
@@ -77,6 +82,14 @@ pub enum Guarantee {
         /// From [`LEAST_PRIORITY_SHARE`] to a million.
         share_ppm: u32,
     },
+    /// A budget in every period for a process with all its threads and all that it starts, on one
+    /// CPU: while it lasts they run when they wake.
+    Program {
+        /// The budget and the period.
+        reservation: Reservation,
+        /// Hard if they are stopped without budget; soft if they are ordinary ones then.
+        enforcement: Enforcement,
+    },
 }
 
 impl Guarantee {
@@ -86,6 +99,7 @@ impl Guarantee {
             Self::Upcalls(_) => Kind::Upcalls,
             Self::Reservation(_) => Kind::Reservation,
             Self::Priority { .. } => Kind::Priority,
+            Self::Program { .. } => Kind::Program,
         }
     }
 
@@ -93,7 +107,9 @@ impl Guarantee {
     pub fn share_ppm(&self) -> u64 {
         match self {
             Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::utilisation_ppm).sum(),
-            Self::Reservation(reservation) => reservation.utilisation_ppm(),
+            Self::Reservation(reservation) | Self::Program { reservation, .. } => {
+                reservation.utilisation_ppm()
+            }
             Self::Priority { share_ppm } => (*share_ppm).into(),
         }
     }
@@ -102,7 +118,9 @@ impl Guarantee {
     pub fn shortest_period(&self) -> Option<Duration> {
         match self {
             Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::period).min(),
-            Self::Reservation(reservation) => Some(reservation.period()),
+            Self::Reservation(reservation) | Self::Program { reservation, .. } => {
+                Some(reservation.period())
+            }
             Self::Priority { .. } => None,
         }
     }
@@ -111,7 +129,9 @@ impl Guarantee {
     pub fn burst(&self) -> Service {
         match self {
             Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::batch_service).sum(),
-            Self::Reservation(reservation) => reservation.budget(),
+            Self::Reservation(reservation) | Self::Program { reservation, .. } => {
+                reservation.budget()
+            }
             Self::Priority { .. } => Service::ZERO,
         }
     }
@@ -134,6 +154,9 @@ impl fmt::Display for Guarantee {
                 Ok(())
             }
             Self::Reservation(reservation) => write!(f, "{reservation}"),
+            Self::Program { reservation, enforcement } => {
+                write!(f, "{reservation}, {} server", enforcement.name())
+            }
             Self::Priority { share_ppm } => {
                 write!(f, "lowest priority, {:.1} % of a CPU", f64::from(*share_ppm) / 10_000.0)
             }
@@ -168,6 +191,17 @@ pub enum RawWant {
         /// Parts per million of a CPU.
         share_ppm: u32,
     },
+    /// See [`Guarantee::Program`].
+    Program {
+        /// Kernel id of the process.
+        thread: i32,
+        /// The budget.
+        budget_ns: u64,
+        /// The period.
+        period_ns: u64,
+        /// Whether it is stopped without budget.
+        hard: bool,
+    },
 }
 
 impl RawWant {
@@ -175,7 +209,8 @@ impl RawWant {
     pub fn thread(&self) -> i32 {
         let (Self::Upcalls { thread, .. }
         | Self::Reservation { thread, .. }
-        | Self::Priority { thread, .. }) = self;
+        | Self::Priority { thread, .. }
+        | Self::Program { thread, .. }) = self;
         *thread
     }
 
@@ -183,7 +218,8 @@ impl RawWant {
     pub fn of(mut self, other: i32) -> Self {
         let (Self::Upcalls { thread, .. }
         | Self::Reservation { thread, .. }
-        | Self::Priority { thread, .. }) = &mut self;
+        | Self::Priority { thread, .. }
+        | Self::Program { thread, .. }) = &mut self;
         *thread = other;
         self
     }
@@ -236,14 +272,12 @@ impl TryFrom<RawWant> for Want {
                 (thread, Guarantee::Upcalls(valid.collect::<Result<_, _>>()?))
             }
             RawWant::Reservation { thread, budget_ns, period_ns } => {
-                let (budget, period) =
-                    (Service::from_nanos(budget_ns), Duration::from_nanos(period_ns));
-                if period > LONGEST {
-                    return Err(malformed("reservation", too_long(period)));
-                }
-                let reservation = Reservation::new(budget, period)
-                    .map_err(|why: ReservationError| malformed("reservation", why))?;
-                (thread, Guarantee::Reservation(reservation))
+                (thread, Guarantee::Reservation(reservation("reservation", budget_ns, period_ns)?))
+            }
+            RawWant::Program { thread, budget_ns, period_ns, hard } => {
+                let reservation = reservation("program", budget_ns, period_ns)?;
+                let enforcement = if hard { Enforcement::Hard } else { Enforcement::Soft };
+                (thread, Guarantee::Program { reservation, enforcement })
             }
             RawWant::Priority { thread, share_ppm } => {
                 if !(LEAST_PRIORITY_SHARE..=1_000_000).contains(&share_ppm) {
@@ -258,6 +292,18 @@ impl TryFrom<RawWant> for Want {
             || malformed("thread", format!("{thread} is no thread's id: those are positive"));
         Ok(Self { thread: Tid::from_raw(thread).ok_or_else(none)?, what })
     }
+}
+
+fn reservation(
+    field: &'static str,
+    budget_ns: u64,
+    period_ns: u64,
+) -> Result<Reservation, Malformed> {
+    let (budget, period) = (Service::from_nanos(budget_ns), Duration::from_nanos(period_ns));
+    if period > LONGEST {
+        return Err(malformed(field, too_long(period)));
+    }
+    Reservation::new(budget, period).map_err(|why: ReservationError| malformed(field, why))
 }
 
 fn too_long(period: Duration) -> String {
@@ -300,6 +346,12 @@ impl From<&Want> for RawWant {
                 period_ns: reservation.period().as_nanos(),
             },
             Guarantee::Priority { share_ppm } => Self::Priority { thread, share_ppm: *share_ppm },
+            Guarantee::Program { reservation, enforcement } => Self::Program {
+                thread,
+                budget_ns: reservation.budget().as_nanos(),
+                period_ns: reservation.period().as_nanos(),
+                hard: *enforcement == Enforcement::Hard,
+            },
         }
     }
 }
@@ -336,6 +388,7 @@ mod tests {
             RawWant::Upcalls { thread: 7, upcalls: vec![raw_upcall()] },
             RawWant::Reservation { thread: 7, budget_ns: 2_000_000, period_ns: 8_000_000 },
             RawWant::Priority { thread: 7, share_ppm: 50_000 },
+            RawWant::Program { thread: 7, budget_ns: 2_000_000, period_ns: 8_000_000, hard: true },
         ] {
             let want = Want::try_from(raw.clone()).expect("valid");
             assert_eq!(RawWant::from(&want), raw);
@@ -362,6 +415,7 @@ mod tests {
             ),
             (upcalls(vec![named]), "upcalls[0]"),
             (RawWant::Reservation { thread: 7, budget_ns: 2, period_ns: 1 }, "reservation"),
+            (RawWant::Program { thread: 7, budget_ns: 2, period_ns: 1, hard: false }, "program"),
             (RawWant::Priority { thread: 7, share_ppm: 0 }, "share_ppm"),
             (RawWant::Priority { thread: -1, share_ppm: 9_000 }, "thread"),
         ] {

@@ -130,6 +130,9 @@ pub enum Answer {
         /// `RLIMIT_RTTIME` in microseconds that a process must set itself before it gets
         /// SCHED_FIFO.
         rttime_us: Option<u64>,
+        /// Whether this client may ask for [`RawWant::Program`], and the broker can hold programs.
+        #[serde(default)]
+        programs: bool,
     },
     /// The answer to [`ClientMessage::Ping`].
     Pong,

@@ -10,14 +10,16 @@
 //! some ten times as much. It is used where version 2 is not mounted, or cannot hold single
 //! threads.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use punctual_model::time::Duration;
 use rustix::io::Errno;
 
-use super::{CgroupError, Group, Hierarchy, IdList, sweep};
+use super::{CgroupError, Group, Hierarchy, IdList, PREFIX, sweep};
 use crate::{clock, process};
 
 /// How long a group may take to report that it is frozen or thawed.
@@ -42,6 +44,21 @@ impl Freezer {
         Ok(freezer)
     }
 
+    /// Makes a group for `pid`, a process of user `uid`, out of which that user cannot move it: in the
+    /// deepest group above it that the user may not write to, and nor to any above that. Its limits
+    /// and accounting still apply from there on. Moves `pid` there with all its threads, and back
+    /// when the group is removed.
+    pub fn out_of_reach(pid: i32, uid: u32) -> Result<Self, CgroupError> {
+        let freezer = Self::somewhere(pid, |hierarchy, group| {
+            let below = group_out_of_reach(&hierarchy.root(), group, uid)?;
+            let mut freezer = Self::make(&below, hierarchy.is_v1(), false)?;
+            freezer.group.set_home(group);
+            Ok(freezer)
+        })?;
+        freezer.group.add(pid)?;
+        Ok(freezer)
+    }
+
     /// Makes a group inside the group of `pid` for one of its threads, and moves the thread there.
     pub fn of_thread(pid: i32, tid: i32) -> Result<Self, CgroupError> {
         let freezer = Self::inside(pid, true)?;
@@ -55,14 +72,22 @@ impl Freezer {
     }
 
     fn inside(pid: i32, threaded: bool) -> Result<Self, CgroupError> {
+        Self::somewhere(pid, |hierarchy, group| Self::make(group, hierarchy.is_v1(), threaded))
+    }
+
+    /// Makes one with `make` in the first hierarchy that can freeze, given the group of `pid` there.
+    fn somewhere(
+        pid: i32,
+        make: impl Fn(&Hierarchy, &Path) -> Result<Self, CgroupError>,
+    ) -> Result<Self, CgroupError> {
         let none = CgroupError::NotMounted {
             feature: "freezing a group of processes",
             tried: "cgroup.freeze of version 2, freezer.state of version 1",
         };
         let mut refused = none;
         for hierarchy in [Hierarchy::v2(), Hierarchy::v1("freezer")].into_iter().flatten() {
-            let Some(parent) = hierarchy.group_of(pid) else { continue };
-            match Self::make(&parent, hierarchy.is_v1(), threaded) {
+            let Some(group) = hierarchy.group_of(pid) else { continue };
+            match make(&hierarchy, &group) {
                 Ok(freezer) => return Ok(freezer),
                 Err(error) => refused = error,
             }
@@ -154,10 +179,75 @@ impl Drop for Freezer {
     }
 }
 
+/// Returns the deepest group from `root` towards `group` such that user `uid` may move no process out
+/// of it, or out of any above it. Moving one from one group of version 2 to another takes writing to
+/// the common ancestor (cgroups(7), "Delegation containment"). Groups of our own are left out, because
+/// they are removed.
+fn group_out_of_reach(root: &Path, group: &Path, uid: u32) -> Result<PathBuf, CgroupError> {
+    let may_write = |group: &Path| {
+        uid != 0
+            && [group.to_owned(), group.join("cgroup.procs")].iter().any(|path| {
+                let of = |found: Metadata| found.uid() == uid || found.mode() & 0o022 != 0;
+                // One that cannot be seen is not trusted.
+                std::fs::metadata(path).map_or(true, of)
+            })
+    };
+    if may_write(root) {
+        return Err(CgroupError::WithinReach { uid, path: root.to_owned() });
+    }
+    let mut deepest = root.to_owned();
+    for part in group.strip_prefix(root).into_iter().flatten() {
+        let next = deepest.join(part);
+        if part.as_bytes().starts_with(PREFIX.as_bytes()) || may_write(&next) {
+            break;
+        }
+        deepest = next;
+    }
+    Ok(deepest)
+}
+
 fn name(v1: bool) -> &'static str {
     if v1 { "freezer.state" } else { "cgroup.freeze" }
 }
 
 fn thaw(group: &Group, v1: bool) -> Result<(), CgroupError> {
     group.write(name(v1), if v1 { "THAWED" } else { "0" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_user_cannot_write_to_the_group_or_to_any_above_it() {
+        let root = tempfile::tempdir().expect("a folder");
+        let root = root.path();
+        let of_user = root.join("user.slice/user-7.slice");
+        let own = of_user.join("user@7.service/app.scope");
+        fs::create_dir_all(&own).expect("ours");
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+        };
+        for group in own.ancestors().take_while(|group| group.starts_with(root)) {
+            fs::write(group.join("cgroup.procs"), "").expect("ours");
+            mode(group, 0o755);
+            mode(&group.join("cgroup.procs"), 0o644);
+        }
+        // These files are the tester's own; to another user they are as root's.
+        let uid = rustix::process::geteuid().as_raw() + 7;
+        let found = |group: &Path| group_out_of_reach(root, group, uid);
+        assert_eq!(found(&own).expect("out of reach"), own);
+        mode(&own.parent().expect("it has one").join("cgroup.procs"), 0o666);
+        assert_eq!(found(&own).expect("out of reach"), of_user);
+        let nested = of_user.join(format!("{PREFIX}7-7-7"));
+        fs::create_dir(&nested).expect("ours");
+        fs::write(nested.join("cgroup.procs"), "").expect("ours");
+        assert_eq!(found(&nested).expect("out of reach"), of_user, "ours are removed");
+        mode(root, 0o777);
+        assert!(matches!(found(&own), Err(CgroupError::WithinReach { .. })));
+        assert_eq!(group_out_of_reach(root, &own, 0).expect("root's own"), own);
+    }
 }

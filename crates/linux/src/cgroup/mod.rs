@@ -35,6 +35,9 @@ pub use mounts::{Hierarchy, parse_group};
 /// How long the kernel may take to release members that have ended or moved.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
+/// How long a group that an earlier process left may take.
+const SWEEPING: Duration = Duration::from_millis(20);
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The prefix of the names of all our groups.
@@ -53,6 +56,17 @@ pub enum CgroupError {
         feature: &'static str,
         /// The controllers or files that were looked for.
         tried: &'static str,
+    },
+    /// An ordinary user could take its processes out of every group.
+    #[error(
+        "user {uid} may move processes out of {}, and so out of every group below it; run them below \
+         a group that is root's (systemd: a user's slice is)", path.display()
+    )]
+    WithinReach {
+        /// The user.
+        uid: u32,
+        /// The highest group.
+        path: PathBuf,
     },
     /// A file of the group could not be used.
     #[error("{doing} {}: {error}{}", path.display(), hint(error))]
@@ -98,11 +112,12 @@ impl CgroupError {
     }
 }
 
-/// A control group of our own. Dropping it moves its members to its parent and removes it.
+/// A control group of our own. Dropping it moves its members back and removes it.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
-    parent: PathBuf,
+    /// The group to which the members return.
+    home: PathBuf,
     /// The members are threads, not processes.
     threaded: bool,
     /// The group is of version 1: its threads are in `tasks` instead of `cgroup.threads`.
@@ -118,7 +133,7 @@ impl Group {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("{PREFIX}{me}-{began}-{n}"));
         fs::create_dir(&path).map_err(CgroupError::file("making the group", &path))?;
-        Ok(Self { path, parent: parent.to_owned(), threaded: false, v1 })
+        Ok(Self { path, home: parent.to_owned(), threaded: false, v1 })
     }
 
     /// Makes a group for single threads of a process (in version 2: cgroups(7), thread mode).
@@ -136,9 +151,15 @@ impl Group {
         &self.path
     }
 
-    /// Returns the directory of the parent, to which the members return.
-    pub fn parent(&self) -> &Path {
-        &self.parent
+    /// Returns the directory of the group to which the members return: the parent, unless
+    /// [`set_home`](Self::set_home) has set another.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Has the members return to `home`.
+    pub fn set_home(&mut self, home: &Path) {
+        home.clone_into(&mut self.home);
     }
 
     /// Returns the path of the file that lists the group's threads.
@@ -192,10 +213,9 @@ impl Group {
         write(&path, text).map_err(CgroupError::file("writing", path))
     }
 
-    /// Moves all members to the parent, including those that start meanwhile, and removes the
-    /// group.
+    /// Moves all members back, including those that start meanwhile, and removes the group.
     pub fn remove(self) -> Result<(), CgroupError> {
-        let outcome = self.dissolve();
+        let outcome = self.dissolve_within(LETTING_GO);
         std::mem::forget(self);
         outcome
     }
@@ -203,11 +223,15 @@ impl Group {
     /// Does what [`remove`](Self::remove) does for a group that is still borrowed elsewhere: later
     /// uses find it gone.
     pub fn dissolve(&self) -> Result<(), CgroupError> {
-        let until = clock::now() + LETTING_GO;
+        self.dissolve_within(LETTING_GO)
+    }
+
+    fn dissolve_within(&self, patience: Duration) -> Result<(), CgroupError> {
+        let until = clock::now() + patience;
         loop {
             for id in self.members() {
                 // A member that has ended has left the group as well.
-                let _ = write(&self.parent.join(self.members_name()), &id.to_string());
+                let _ = write(&self.home.join(self.members_name()), &id.to_string());
             }
             match fs::remove_dir(&self.path) {
                 Ok(()) => return Ok(()),
@@ -238,7 +262,8 @@ impl Drop for Group {
 }
 
 /// Removes groups in `parent` whose processes have ended. Calls `release` with each before its
-/// members move to `parent`. Returns how many it removed.
+/// members move to `parent`. A group whose members may not move there stays, and does no harm.
+/// Returns how many it removed.
 pub fn sweep(parent: &Path, v1: bool, mut release: impl FnMut(&Group)) -> usize {
     let Ok(entries) = fs::read_dir(parent) else { return 0 };
     let stale = |entry: fs::DirEntry| {
@@ -252,9 +277,10 @@ pub fn sweep(parent: &Path, v1: bool, mut release: impl FnMut(&Group)) -> usize 
     for path in entries.flatten().filter_map(stale) {
         let threaded = fs::read_to_string(path.join("cgroup.type"))
             .map_or(v1, |kind| kind.trim() == "threaded");
-        let group = Group { path, parent: parent.to_owned(), threaded, v1 };
+        let group = Group { path, home: parent.to_owned(), threaded, v1 };
         release(&group);
-        swept += usize::from(group.remove().is_ok());
+        swept += usize::from(group.dissolve_within(SWEEPING).is_ok());
+        std::mem::forget(group);
     }
     swept
 }

@@ -166,7 +166,7 @@ impl Partition {
 
     fn take_down(&mut self) -> Result<(), PartitionError> {
         let Some(group) = self.group.take() else { return Ok(()) };
-        let root = group.parent().to_owned();
+        let root = group.home().to_owned();
         let mut put_back = Ok(());
         if self.v1 {
             // Threads may have been added one by one.

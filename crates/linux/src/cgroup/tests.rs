@@ -75,6 +75,29 @@ fn a_frozen_process_stands_still_and_goes_on_and_nothing_is_left() {
 }
 
 #[test]
+fn a_process_is_held_out_of_its_users_reach_and_returns_home() {
+    let _alone = alone();
+    let Some(v2) = Hierarchy::v2() else { return println!("skipped: no version 2") };
+    let (_killed, pid) = sleeper();
+    let Some(above) = v2.group_of(pid) else { return println!("skipped: the group is not shown") };
+    // As a user manager has it: a group of the user's own with the program in it.
+    let home = match Group::make(&above, false) {
+        Ok(home) => home,
+        Err(refused) => return println!("skipped: {refused}"),
+    };
+    if let Err(refused) = std::os::unix::fs::chown(home.path(), Some(4_711), None) {
+        return println!("skipped: a group of another user: {refused}");
+    }
+    home.add(pid).expect("root's");
+    let freezer = Freezer::out_of_reach(pid, 4_711).expect("there is a group above it");
+    assert_eq!(freezer.group().path().parent(), Some(above.as_path()));
+    assert_eq!((freezer.group().members(), home.members()), (vec![pid], vec![]));
+    freezer.freeze_and_see().expect("there are freezers");
+    drop(freezer);
+    assert_eq!(home.members(), [pid]);
+}
+
+#[test]
 fn one_thread_is_frozen_and_its_process_is_not() {
     let _alone = alone();
     let (tell, told) = std::sync::mpsc::channel();

@@ -129,6 +129,7 @@ fn grants(to: &mut Families, grants: &[GrantStatus]) -> fmt::Result {
             Kind::Reservation => "reservation",
             Kind::Priority => "priority",
             Kind::Channels => "channels",
+            Kind::Program => "program",
         };
         let (number, user) = (grant.grant.to_string(), grant.uid.to_string());
         [("grant", number), ("kind", kind.to_owned()), ("user", user)]

@@ -120,7 +120,12 @@ impl Used {
         let exec_time = used.unwrap_or(usage.processor);
         let reserved = running.terms.clone().map(|terms| {
             let (inside, outside) = match (terms.choice.backend, held) {
-                (Backend::Kernel, _) | (_, None) => {
+                // Its group is the broker's, and gone.
+                (Backend::Timetable | Backend::Server, None) => match terms.enforcement {
+                    Enforcement::Hard => (Some(usage.processor), Some(Service::ZERO)),
+                    Enforcement::Soft => (None, None),
+                },
+                (Backend::Kernel, _) => {
                     // Only the first thread is within the reservation.
                     let first = usage.first_thread.unwrap_or(usage.processor);
                     (Some(first), Some(usage.processor.saturating_sub(first)))

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use punctual_client::Broker;
+use punctual_client::want::Guarantee;
 use punctual_linux::clock;
 use punctual_linux::host::KernelLimits;
 use punctual_linux::process;
@@ -90,8 +91,21 @@ pub(super) fn terms(
                 let enforcement = wish.enforcement;
                 return Ok(Terms { reservation, enforcement, choice, cpu, broker: None });
             }
-            Err(no) if backend.is_some() => return Err(Failure::cannot_here(no).into()),
-            Err(_) => {}
+            Err(no) => {
+                // The broker chooses the CPU itself.
+                let asks = cpu.is_none() && missing_privilege().is_some();
+                if let Some(through) = broker.filter(|_| asks).and_then(holder_of_programs) {
+                    let backend = Backend::Server;
+                    let path = through.path.display();
+                    let because = format!("without privilege here the broker at {path} is asked");
+                    let (enforcement, choice) = (wish.enforcement, Choice { backend, because });
+                    let broker = Some(through);
+                    return Ok(Terms { reservation, enforcement, choice, cpu: None, broker });
+                }
+                if backend.is_some() {
+                    return Err(Failure::cannot_here(no).into());
+                }
+            }
         }
     }
     match held::choose(wish, facts) {
@@ -176,6 +190,12 @@ fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
     }
 }
 
+/// Returns the broker at `path` if it holds whole programs for this user.
+fn holder_of_programs(path: &Path) -> Option<Through> {
+    let holds = Broker::connect_to(path).is_ok_and(|broker| broker.holds_programs());
+    holds.then(|| Through { path: path.to_owned(), grant: None })
+}
+
 /// Starts the command that `make` makes. It is under its reservation before it executes the
 /// program: if a timetable or a server holds it ([`Terms::want`]), in the `room` that was made for it. `name`
 /// is its name in messages.
@@ -205,13 +225,20 @@ pub(super) fn start(
     };
     let Terms { reservation, enforcement, .. } = terms;
     match (terms.choice.backend, &mut terms.broker) {
-        (Backend::Kernel, Some(through)) => {
-            let spawned = punctual_client::spawn_reserved(command, reservation, &through.path)
+        (backend, Some(through)) => {
+            let (what, outside) = match backend {
+                Backend::Kernel => (Guarantee::Reservation(reservation), format!("; {OUTSIDE}")),
+                Backend::Timetable | Backend::Server => {
+                    (Guarantee::Program { reservation, enforcement }, String::new())
+                }
+            };
+            let spawned = punctual_client::spawn_granted(command, what, &through.path)
                 .map_err(|error| NotStarted::by_broker(error, reservation, program()))?;
             let started = clock::now();
             let grant = spawned.granted.id();
             through.grant = Some(grant);
-            terms.choice.because = format!("granted by the broker, grant {grant}; {OUTSIDE}");
+            terms.choice.because = format!("granted by the broker, grant {grant}{outside}");
+            terms.cpu = spawned.granted.cpu().map(|cpu| cpu as usize);
             let (child, watch) = GrantWatch::of(spawned, name, through.path.clone(), reservation);
             Ok(Running {
                 child,
@@ -230,7 +257,7 @@ pub(super) fn start(
             let (held, watch) = (None, None);
             Ok(Running { child, terms: Some(terms), held, watch, started, since: started })
         }
-        (Backend::Timetable | Backend::Server, _) => {
+        (Backend::Timetable | Backend::Server, None) => {
             let room = room.expect("made where one is wanted");
             let (child, held) = places
                 .spawn_in(room, &make, enforcement, terms.choice.clone())

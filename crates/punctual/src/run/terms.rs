@@ -120,14 +120,20 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Adds the request to a timetable or a server, if one is to hold the program.
+    /// Returns the back end by which this process itself holds the program; `None` if the broker
+    /// grants it.
+    pub(super) fn held_here(&self) -> Option<Backend> {
+        self.broker.is_none().then_some(self.choice.backend)
+    }
+
+    /// Adds the request to a timetable or a server, if one of this process is to hold the program.
     pub(super) fn want(&self, all: &mut AllWanted) {
         // A CPU number that does not exist is refused later.
         let cpu = self.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
-        match self.choice.backend {
-            Backend::Timetable => all.tabled.push((self.reservation, cpu)),
-            Backend::Server => all.served.push((self.reservation, cpu)),
-            Backend::Kernel => {}
+        match self.held_here() {
+            Some(Backend::Timetable) => all.tabled.push((self.reservation, cpu)),
+            Some(Backend::Server) => all.served.push((self.reservation, cpu)),
+            Some(Backend::Kernel) | None => {}
         }
     }
 }

@@ -127,7 +127,7 @@ pub enum Unsuitable {
     /// The members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
-    /// A server serves programs that begin in it.
+    /// A server serves whole programs, and needs certain abilities of the kernel.
     #[error("{0}; a timetable would do it")]
     NoServer(String),
     /// A process that is frozen or lowered together with its dispatcher could not be started again.
@@ -186,8 +186,8 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
 /// An [`Unsuitable`].
 pub fn choose_server(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
     let no = |why: &str| Err(Unsuitable::NoServer(why.to_owned()));
-    if wish.kind != Kind::Command {
-        return no("a server holds programs that it starts");
+    if !matches!(wish.kind, Kind::Command | Kind::Process) {
+        return no("a server holds whole programs");
     }
     if let Err(why) = facts.fifo.as_ref().and(facts.group_clock.as_ref()) {
         return no(&format!("a server cannot run here: {why}"));
@@ -334,7 +334,7 @@ mod tests {
         let small = Wish { reservation: "999us/10ms".parse().expect("valid"), ..hard };
         assert!(matches!(choose_server(small, &facts()), Err(Unsuitable::TooCoarse(_))));
         for (wish, facts, word) in [
-            (Wish { kind: Kind::Process, ..soft }, facts(), "that it starts"),
+            (Wish { kind: Kind::OtherThread, ..soft }, facts(), "whole programs"),
             (soft, Facts { fifo: Err("no right".into()), ..facts() }, "no right"),
             (soft, Facts { group_clock: Err("no count".into()), ..facts() }, "no count"),
             (soft, Facts { high_resolution: false, ..facts() }, "ticks"),

@@ -11,6 +11,7 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, Reservation, Service};
 
 use super::choose::{Backend, Choice, Unsuitable};
+use super::confined::Confined;
 use super::error::Refused;
 use super::lane::{Lane, Room, locked};
 use super::owner::{Hold, Owner};
@@ -50,8 +51,8 @@ impl Held {
         Self { lane, owner, name, reservation, since, choice, cpus, guard, place, used_before }
     }
 
-    /// Takes the room that was made for it, by a server whose time `clock` counts. Nothing may run in
-    /// its group yet.
+    /// Takes the room that was made for it, by a server whose time `clock` counts. All threads in its
+    /// group must be pinned to the server's CPU.
     pub(super) fn serve(&mut self, room: Room, clock: GroupClock) -> Result<(), Refused> {
         let (name, reservation, _) = room.into_parts();
         // Dropping it releases the name.
@@ -99,6 +100,28 @@ impl Held {
         match self.owner.hold() {
             Hold::Thread { tid, .. } => vec![*tid],
             Hold::Group { freezer, .. } => freezer.group().threads(),
+        }
+    }
+
+    /// Ends the reservation before this is dropped: its owner is an ordinary program when this
+    /// returns.
+    pub fn end(&mut self) {
+        if let Some(name) = self.name.take() {
+            locked(&self.lane).release(name);
+            if self.choice.backend == Backend::Timetable {
+                self.owner.gone.sleep_until(0, clock::now() + LETTING_GO);
+            }
+        }
+    }
+
+    /// Returns a watch on the threads of a program that may not be trusted.
+    ///
+    /// # Errors
+    /// A [`Refused`] if its threads cannot be listed.
+    pub fn confined(&self) -> Result<Confined, Refused> {
+        match self.owner.hold() {
+            Hold::Group { freezer, .. } => Confined::to(freezer, self.cpu()),
+            Hold::Thread { .. } => Err(Refused::Gone),
         }
     }
 
@@ -203,12 +226,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(name) = self.name {
-            locked(&self.lane).release(name);
-            if self.choice.backend == Backend::Timetable {
-                self.owner.gone.sleep_until(0, clock::now() + LETTING_GO);
-            }
-        }
+        self.end();
         let cpus: Vec<usize> = if self.cpus.is_empty() {
             (0..host::cpus_online()).collect()
         } else {

@@ -23,9 +23,10 @@
 //! leaves behind.
 //!
 //! Reading order: [`choose()`], [`reservations`], `room`, [`held`], `lane`, `dispatcher`, `owner`,
-//! `server`, `before`, [`current`], [`constraint`], `requests`; `settings`, `kernel_offer`.
+//! `server`, [`confined`], [`current`], [`constraint`], `requests`; `settings`, `kernel_offer`.
 
 pub mod choose;
+pub mod confined;
 pub mod constraint;
 pub mod current;
 mod dispatcher;
@@ -40,6 +41,7 @@ mod server;
 mod settings;
 
 pub use choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, choose_server};
+pub use confined::{Breakout, Confined, MOST_THREADS};
 pub use constraint::{Constraint, Used};
 pub use current::{Adapted, Reserved};
 pub use error::{KernelOffer, Refused, StartError};

@@ -15,7 +15,9 @@ use punctual_model::{Instant, Reservation};
 use punctual_policy::timetable::Turns;
 use punctual_trace::Event;
 
-use super::choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
+use super::choose::{
+    Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, choose_server, kind_of,
+};
 use super::error::{Refused, StartError};
 use super::held::Held;
 use super::lane::{Lane, Room, locked};
@@ -135,14 +137,7 @@ impl Reservations {
         let wish = Wish { reservation, kind, enforcement, cpu: None, exact: true };
         let choice = self.chosen(wish)?;
         let members = tid.map_or_else(|| process::threads_of(pid), |tid| vec![tid]);
-        let first = members.first().copied().ok_or(Refused::Gone)?;
-        let reserved = |thread: &Tid| {
-            sched::get(*thread).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE")
-        };
-        if let Some(thread) = members.iter().copied().find(reserved) {
-            return Err(Refused::AlreadyReserved { thread });
-        }
-        let cpus = thread::affinity_of(first);
+        let cpus = not_reserved(&members)?;
         let lane = self.lane_for(reservation, &cpus)?;
         let own = u32::try_from(pid) == Ok(std::process::id());
         let hold = match tid {
@@ -158,6 +153,35 @@ impl Reservations {
         let mut held = self.hold(Arc::clone(&lane), hold, tid.is_some(), choice, cpus)?;
         held.pin()?;
         held.join(Room::of(&lane, reservation)?);
+        Ok(held)
+    }
+
+    /// Reserves for a running process of user `uid` with all that it starts, by a server on `cpu`. Its
+    /// user can move none of them out of the server's group ([`Freezer::out_of_reach`]). As long as it
+    /// is held, it may only use that CPU.
+    ///
+    /// # Errors
+    /// Returns a [`Refused`]; then nothing was changed. Returns [`Unsuitable::OwnProcess`] for the
+    /// calling process.
+    pub fn serve(
+        &self,
+        reservation: Reservation,
+        (pid, uid): (i32, u32),
+        enforcement: Enforcement,
+        cpu: usize,
+    ) -> Result<Held, Refused> {
+        check_not_own(pid)?;
+        let kind = Kind::Process;
+        let wish = Wish { reservation, kind, enforcement, cpu: Some(cpu), exact: true };
+        let choice = choose_server(wish, &self.facts)?;
+        let cpus = not_reserved(&process::threads_of(pid))?;
+        let room = self.make_room_for_server(cpu, reservation)?;
+        let freezer = Freezer::out_of_reach(pid, uid)?;
+        let clock = GroupClock::open(freezer.group(), cpu)?;
+        let hold = Hold::Group { freezer, enforcement };
+        let mut held = self.hold(Arc::clone(room.lane()), hold, false, choice, cpus)?;
+        held.pin()?;
+        held.serve(room, clock)?;
         Ok(held)
     }
 
@@ -405,6 +429,17 @@ impl Reservations {
 fn check_not_own(pid: i32) -> Result<(), Unsuitable> {
     let is_own = process::threads_of(pid).contains(&thread::current());
     if is_own { Err(Unsuitable::OwnProcess { pid }) } else { Ok(()) }
+}
+
+/// Checks that SCHED_DEADLINE holds none of `threads`. Returns the CPUs of the first.
+fn not_reserved(threads: &[Tid]) -> Result<Vec<usize>, Refused> {
+    let first = threads.first().copied().ok_or(Refused::Gone)?;
+    let reserved =
+        |thread: &Tid| sched::get(*thread).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE");
+    match threads.iter().copied().find(reserved) {
+        Some(thread) => Err(Refused::AlreadyReserved { thread }),
+        None => Ok(thread::affinity_of(first)),
+    }
 }
 
 /// Returns how much a refusal offers instead.

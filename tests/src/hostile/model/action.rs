@@ -132,6 +132,7 @@ pub(super) struct GrantRequest {
 pub(super) enum Kind {
     Upcalls { count: u32 },
     Reservation,
+    Program { hard: bool },
     Priority,
 }
 
@@ -336,9 +337,10 @@ fn some_number(rng: &mut impl Rng) -> u64 {
 
 impl GrantRequest {
     fn draw(rng: &mut impl Rng) -> Self {
-        let kind = match rng.random_range(0..6) {
+        let kind = match rng.random_range(0..7) {
             0..3 => Kind::Upcalls { count: [1, 1, 2, 64, 65][rng.random_range(0..5)] },
             3 | 4 => Kind::Reservation,
+            5 => Kind::Program { hard: rng.random() },
             _ => Kind::Priority,
         };
         let thread = match rng.random_range(0..20) {

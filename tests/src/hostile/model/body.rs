@@ -101,6 +101,13 @@ fn want(asked: &GrantRequest, rogue: &Rogue) -> Value {
                 "thread": thread, "budget_ns": budget_ns, "period_ns": period_ns,
             }})
         }
+        Kind::Program { hard } => {
+            let budget_ns = u128::from(period_ns) * u128::from(asked.ppm) / 1_000_000;
+            let budget_ns = u64::try_from(budget_ns).unwrap_or(u64::MAX);
+            json!({"program": {
+                "thread": thread, "budget_ns": budget_ns, "period_ns": period_ns, "hard": hard,
+            }})
+        }
         Kind::Priority => json!({"priority": {"thread": thread, "share_ppm": asked.ppm}}),
     }
 }
