@@ -20,7 +20,7 @@ use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_frontend::output;
 use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::command::Backend;
-use punctual_model::reservation::{Enforcement, Reservation};
+use punctual_model::reservation::{BudgetRange, Enforcement, Reservation};
 
 use self::notices::{Manner, say};
 use crate::inputs::{ProfileArgs, read_contract};
@@ -38,6 +38,8 @@ Examples:
       2 ms in every window of 8 ms, at times that a timetable sets
   punctual run --reserve 2ms/8ms --hard -- ./hog
       the same, but no more than that, with all its threads and processes
+  punctual run --reserve 2ms/8ms --adapt 1ms..4ms -- ./decoder
+      the same with a budget that follows what the program uses, from 1 ms to 4 ms
   punctual run --channel 2mbit/s,delay=5ms,dest=192.0.2.7:4000 -- ./send
       a program whose datagrams to this address leave within 5 ms of their turn (docs/channels.md)
   punctual run --reserve 2ms/8ms --awake -- aplay song.wav
@@ -50,8 +52,8 @@ Examples:
       records every slot that was given, for punctual why, report and export (docs/trace.md)
 
 A server and a timetable control the whole program, with all its threads and processes; the kernel \
-(SCHED_DEADLINE) controls only its first thread. Without privilege, punctual asks the broker for \
-SCHED_DEADLINE (punctual serve, docs/broker.md). Standard input, output and error are the \
+(SCHED_DEADLINE) controls only its first thread. Without privilege, punctual asks the broker for a \
+server, or else for SCHED_DEADLINE (punctual serve, docs/broker.md). Standard input, output and error are the \
 program's own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT \
 are passed on. The program is killed if punctual is. The reservation ends with the program's first \
 process; processes that it leaves behind continue as ordinary ones.
@@ -73,6 +75,9 @@ pub(crate) struct Args {
     /// The processor time and the period in which the program gets it, such as 2ms/8ms.
     #[arg(long, value_name = "BUDGET/PERIOD")]
     reserve: Option<Reservation>,
+    /// Have the budget follow what the program uses, within this range.
+    #[arg(long, value_name = "LEAST..MOST", requires = "reserve")]
+    adapt: Option<BudgetRange>,
     /// Let the program run as an ordinary one when its budget is used up [default with a server or a
     /// timetable].
     #[arg(long, conflicts_with = "hard", requires = "reserve")]
@@ -171,7 +176,7 @@ impl Args {
             Wanted::Timetable => Some(Backend::Timetable),
             Wanted::Server => Some(Backend::Server),
         };
-        Reserve { reservation, enforcement, backend, cpu: self.cpu }
+        Reserve { reservation, enforcement, backend, cpu: self.cpu, adapt: self.adapt }
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use thiserror::Error;
 
-use crate::reservation::Enforcement;
+use crate::reservation::{BudgetRange, Enforcement};
 
 /// The mechanism that executes a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +65,8 @@ pub struct Holding {
     pub backend: Option<Backend>,
     /// The only CPU on which it runs, in the kernel's numbering; `None`: any.
     pub cpu: Option<u16>,
+    /// The budgets between which its server follows its use while it runs; `None`: the budget stays.
+    pub adapt: Option<BudgetRange>,
 }
 
 /// A program that can be started.

@@ -61,6 +61,11 @@ pub enum ReservationError {
     /// The text does not have the form `budget/period`.
     #[error("\"{0}\" is not a reservation; write the budget, a slash and the period: \"2ms/8ms\"")]
     NotTwoParts(String),
+    /// The text does not have the form `least..most`, or the least is more.
+    #[error(
+        "\"{0}\" is not a range of budgets; write the least, two dots and the most: \"1ms..4ms\""
+    )]
+    NoRange(String),
     /// One of the two times does not parse.
     #[error("\"{text}\" {why}")]
     BadTime {
@@ -120,11 +125,52 @@ impl FromStr for Reservation {
     fn from_str(text: &str) -> Result<Self, ReservationError> {
         let (budget, period) =
             text.split_once('/').ok_or_else(|| ReservationError::NotTwoParts(text.into()))?;
-        fn time<T: FromStr<Err = UnitError>>(part: &str) -> Result<T, ReservationError> {
-            part.parse().map_err(|why| ReservationError::BadTime { text: part.into(), why })
-        }
         Self::new(time(budget)?, time(period)?)
     }
+}
+
+/// The budgets between which an adaptive reservation stays.
+///
+/// Guaranteed: `0 < least ≤ most`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetRange {
+    least: Service,
+    most: Service,
+}
+
+impl BudgetRange {
+    /// Returns the least.
+    pub fn least(self) -> Service {
+        self.least
+    }
+
+    /// Returns the most.
+    pub fn most(self) -> Service {
+        self.most
+    }
+}
+
+impl fmt::Display for BudgetRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.least, self.most)
+    }
+}
+
+/// Parses the form that users type: `1ms..4ms`.
+impl FromStr for BudgetRange {
+    type Err = ReservationError;
+
+    fn from_str(text: &str) -> Result<Self, ReservationError> {
+        let no_range = || ReservationError::NoRange(text.into());
+        let (least, most) = text.split_once("..").ok_or_else(no_range)?;
+        let (least, most): (Service, Service) = (time(least)?, time(most)?);
+        let is_range = !least.is_zero() && least <= most;
+        is_range.then_some(Self { least, most }).ok_or_else(no_range)
+    }
+}
+
+fn time<T: FromStr<Err = UnitError>>(part: &str) -> Result<T, ReservationError> {
+    part.parse().map_err(|why| ReservationError::BadTime { text: part.into(), why })
 }
 
 impl units::Declared for Reservation {
@@ -138,6 +184,18 @@ impl units::Declared for Reservation {
 }
 
 units::declared!(Reservation);
+
+impl units::Declared for BudgetRange {
+    fn refusal(_: &str, why: ReservationError) -> String {
+        why.to_string()
+    }
+
+    fn bare(number: impl fmt::Display) -> String {
+        ReservationError::NoRange(number.to_string()).to_string()
+    }
+}
+
+units::declared!(BudgetRange);
 
 #[cfg(test)]
 mod tests {
@@ -154,6 +212,18 @@ mod tests {
     fn utilisation_is_rounded_up() {
         let third: Reservation = "1ns/3ns".parse().expect("valid");
         assert_eq!(third.utilisation_ppm(), 333_334);
+    }
+
+    #[test]
+    fn a_range_goes_both_ways_and_has_a_least_and_a_most() {
+        let range: BudgetRange = "1ms..4ms".parse().expect("valid");
+        assert_eq!(
+            (range.to_string(), range.least()),
+            ("1ms..4ms".into(), Service::from_millis(1))
+        );
+        for text in ["1ms", "4ms..1ms", "0ms..1ms", "1..4ms", "..", "1ms...4ms", "1ms..4ms..5ms"] {
+            assert!(text.parse::<BudgetRange>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -56,7 +56,8 @@ impl core::fmt::Display for BadBounds {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Amounts => {
-                "the bounds of an adaptive reservation must be 0 < least <= most <= its period"
+                "the bounds of an adaptive reservation must be 0 < least <= its budget <= most <= its \
+                 period"
             }
             Self::Passes => "passes must have a period, and a run at least one pass",
         })
@@ -92,6 +93,19 @@ impl Adaptive {
         }
         let now = Reservation::new(bounds.most, period).map_err(|_| BadBounds::Amounts)?;
         Ok(Self { bounds, now, request: None, largest: Service::ZERO, passes: 0, hold: 0 })
+    }
+
+    /// Starts with another budget than the most.
+    ///
+    /// # Errors
+    /// [`BadBounds::Amounts`] if it is not within the bounds.
+    pub fn starting_with(self, budget: Service) -> Result<Self, BadBounds> {
+        let Bounds { least, most, .. } = self.bounds;
+        if !(least..=most).contains(&budget) {
+            return Err(BadBounds::Amounts);
+        }
+        let now = Reservation::new(budget, self.now.period()).map_err(|_| BadBounds::Amounts)?;
+        Ok(Self { now, ..self })
     }
 
     /// Returns the current reservation.
@@ -283,6 +297,11 @@ mod tests {
             (Bounds { pass_every: Duration::ZERO, ..good }, BadBounds::Passes),
         ] {
             assert_eq!(Adaptive::new(bounds, period).expect_err("broken"), why);
+        }
+        let starting = |budget| adaptive().starting_with(budget);
+        assert_eq!(starting(us(300)).expect("within").reservation().budget(), us(300));
+        for outside in [199, 4_001] {
+            assert_eq!(starting(us(outside)).expect_err("outside"), BadBounds::Amounts);
         }
     }
 }

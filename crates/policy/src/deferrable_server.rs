@@ -25,6 +25,15 @@ pub struct Decision {
     pub idle: bool,
 }
 
+/// The use of a period that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// The processor time that the holders used in it, at whichever level.
+    pub used: Service,
+    /// The budget was used up before its end.
+    pub ran_out: bool,
+}
+
 /// A deferrable server, as its driver sees it.
 ///
 /// Call order: [`at`](Self::at) at each `until`, and whenever the budget is used up; after an `idle`
@@ -47,6 +56,8 @@ pub struct DeferrableServer {
     allowance: Service,
     /// What was used beyond earlier budgets and has not been taken from later ones.
     owed: Service,
+    /// The use of the last period that has ended with any, until it is taken.
+    spent: Option<Spent>,
 }
 
 impl DeferrableServer {
@@ -62,6 +73,7 @@ impl DeferrableServer {
             exhausted: false,
             allowance,
             owed: Service::ZERO,
+            spent: None,
         }
     }
 
@@ -84,6 +96,9 @@ impl DeferrableServer {
             let paid = Service::from_nanos(times(budget.as_nanos(), missed));
             self.owed = self.owed.saturating_sub(paid);
             idle = used == self.at_start && self.owed.is_zero();
+            let in_it = used.saturating_sub(self.at_start);
+            let spent = Spent { used: in_it, ran_out: self.exhausted };
+            self.spent = (!in_it.is_zero()).then_some(spent);
             self.replenish(used);
         }
         self.use_up(used);
@@ -91,14 +106,29 @@ impl DeferrableServer {
         Decision { left, until: self.period_end, idle }
     }
 
-    /// Changes the budget and the period. A period begins at `now`, which is not before the last
-    /// call; what was used beyond earlier budgets is taken from the new ones. So the old server has
-    /// left by `now`, and admission counts it as one that has.
+    /// Changes the budget and the period at `now`, which is not before the last call.
+    ///
+    /// If the period stays, this one goes on with the new budget, of which what was used in it is
+    /// taken. So the server never gives more than one that had the larger budget all the time.
+    /// Otherwise a period begins; what was used beyond earlier budgets is taken from the new ones. So
+    /// the old server has left by `now`, and admission counts it as one that has.
     pub fn change(&mut self, reservation: Reservation, now: Instant, used: Service) {
         self.use_up(used);
-        self.reservation = reservation;
+        let old = core::mem::replace(&mut self.reservation, reservation);
+        if old.period() == reservation.period() {
+            let limit = (self.limit + reservation.budget()).saturating_sub(old.budget());
+            self.limit = limit.max(self.at_start);
+            self.exhausted = used >= self.limit;
+            return;
+        }
         self.period_end = now.saturating_add(reservation.period());
         self.replenish(used);
+    }
+
+    /// Returns the use of the period that ended with the last call of [`at`](Self::at), once, if one
+    /// did and anything was used in it.
+    pub fn take_spent(&mut self) -> Option<Spent> {
+        self.spent.take()
     }
 
     /// Begins a period with what is left of its budget when the owed time is taken from it.
@@ -135,6 +165,21 @@ mod tests {
 
     fn ns(n: u64) -> Service {
         Service::from_nanos(n)
+    }
+
+    #[test]
+    fn the_use_of_each_period_with_any_is_told_once() {
+        let mut server = server("3ns/10ns");
+        let _ = server.at(at(4), ns(2));
+        assert_eq!(server.take_spent(), None, "it has not ended");
+        let _ = server.at(at(10), ns(2));
+        assert_eq!(server.take_spent(), Some(Spent { used: ns(2), ran_out: false }));
+        assert_eq!(server.take_spent(), None);
+        let _ = server.at(at(20), ns(2));
+        assert_eq!(server.take_spent(), None, "nothing was used");
+        let _ = server.at(at(23), ns(5));
+        let _ = server.at(at(30), ns(9));
+        assert_eq!(server.take_spent(), Some(Spent { used: ns(7), ran_out: true }));
     }
 
     fn server(text: &str) -> DeferrableServer {
@@ -180,6 +225,26 @@ mod tests {
         assert_eq!(server.at(at(10), ns(10)), decision(0, 18));
         assert_eq!(server.at(at(18), ns(10)), decision(1, 26));
         assert_eq!(server.at(at(26), ns(10)), Decision { idle: true, ..decision(2, 34) });
+    }
+
+    #[test]
+    fn another_budget_holds_within_the_period_and_owes_nothing() {
+        let change = |server: &mut DeferrableServer, text: &str, at_ns, used| {
+            server.change(text.parse().expect("valid"), at(at_ns), ns(used));
+        };
+        let mut server = server("4ns/10ns");
+        assert_eq!(server.at(at(3), ns(1)), decision(3, 10));
+        change(&mut server, "6ns/10ns", 4, 2);
+        assert_eq!(server.at(at(4), ns(2)), decision(4, 10));
+        // It used more than the smaller budget while it had the larger one.
+        change(&mut server, "1ns/10ns", 5, 3);
+        assert_eq!(server.at(at(5), ns(3)), decision(0, 10));
+        assert_eq!(server.at(at(10), ns(3)), decision(1, 20));
+        // Two beyond the budget stay owed, whatever it is.
+        assert_eq!(server.at(at(15), ns(6)), decision(0, 20));
+        change(&mut server, "5ns/10ns", 16, 6);
+        assert_eq!(server.at(at(16), ns(6)), decision(2, 20));
+        assert_eq!(server.at(at(20), ns(6)), decision(3, 30));
     }
 
     #[test]

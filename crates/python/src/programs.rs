@@ -38,7 +38,7 @@ pub(crate) struct Program {
 impl Program {
     /// Starts a program.
     #[new]
-    #[pyo3(signature = (words, reservation, hard, backend, cpu, directory, environment, broker))]
+    #[pyo3(signature = (words, reservation, hard, backend, cpu, directory, environment, broker, adapt))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn start(
         py: Python<'_>,
@@ -50,6 +50,7 @@ impl Program {
         directory: Option<PathBuf>,
         environment: Vec<(OsString, OsString)>,
         broker: Option<PathBuf>,
+        adapt: Option<&str>,
     ) -> PyResult<Self> {
         let mut words = words.into_iter();
         let program = words.next().ok_or_else(|| BadInput::new_err("there is no program"))?;
@@ -65,6 +66,7 @@ impl Program {
             enforcement: hard.map(|hard| if hard { Enforcement::Hard } else { Enforcement::Soft }),
             backend: backend.transpose()?,
             cpu,
+            adapt: adapt.map(parse).transpose()?,
         };
         let program = run::Program {
             reserve: Some(reserve),

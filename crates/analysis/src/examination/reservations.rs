@@ -43,7 +43,7 @@ pub(super) fn enter<'a>(
     let bare = (0..contract.reservations.len()).filter(is_bare);
     let bare: Vec<usize> = bare.filter(|at| is_there(*at)).collect();
     let of_commands = commands.into_iter().map(|(name, holding)| {
-        let Holding { reservation, enforcement, backend, cpu } = holding;
+        let Holding { reservation, enforcement, backend, cpu, .. } = holding;
         (reservation, Some((name, enforcement, backend, cpu)))
     });
     of_commands.chain(bare.into_iter().map(|at| (at, None))).filter_map(|(at, command)| {

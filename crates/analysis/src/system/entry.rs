@@ -38,6 +38,8 @@ pub(super) enum Executed {
     Server {
         cpu: u16,
         reservation: Reservation,
+        /// What counts.
+        counted: Reservation,
     },
     Unproven,
     /// A sending channel, with its rate on the link in bits a second.
@@ -70,7 +72,8 @@ impl Entry {
     pub(super) fn counts_more(&self) -> bool {
         match &self.executed {
             Executed::Executor { own, .. } => own.is_some(),
-            Executed::Deadline { reservation, counted, .. } => counted != reservation,
+            Executed::Deadline { reservation, counted, .. }
+            | Executed::Server { reservation, counted, .. } => counted != reservation,
             Executed::Sending { own, .. } => own.is_some(),
             _ => false,
         }
@@ -140,8 +143,8 @@ impl<Id: Copy + Ord> System<Id> {
             }
             Executed::Deadline { counted, .. } => self.unreserve_above(*counted),
             Executed::Timetable { .. } => self.hold_no_longer(id),
-            Executed::Server { cpu, reservation } => {
-                self.serve_no_longer(Server::new(id, *cpu, *reservation, None));
+            Executed::Server { cpu, counted, .. } => {
+                self.serve_no_longer(Server::new(id, *cpu, *counted, None));
             }
             Executed::Unproven | Executed::BestEffort(_) => {}
             channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
@@ -159,8 +162,8 @@ impl<Id: Copy + Ord> System<Id> {
                 self.cpus[*cpu].put_back(id, tasks, entry.share_ppm);
             }
             Executed::Deadline { counted, .. } => self.put_back_of_the_kernel(*counted),
-            Executed::Server { cpu, reservation } => {
-                self.serve_again(Server::new(id, *cpu, *reservation, None));
+            Executed::Server { cpu, counted, .. } => {
+                self.serve_again(Server::new(id, *cpu, *counted, None));
             }
             // The tables are restored separately.
             Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}

@@ -281,6 +281,19 @@ impl<Id: Copy + Ord> System<Id> {
                 let executed = self.reserve(reservation, counted, is_command, steps)?;
                 (executed, counted != reservation)
             }
+            (
+                &Executed::Server { cpu, counted: had, .. },
+                Request::Command {
+                    reservation,
+                    enforcement,
+                    backend: Some(Backend::Server),
+                    cpu: on,
+                },
+            ) if had.period() == reservation.period() && on.is_none_or(|on| on == cpu) => {
+                let executed =
+                    self.serve_again_with(id, (cpu, had), reservation, enforcement, steps)?;
+                (executed, had.budget() > reservation.budget())
+            }
             (Executed::Sending { channel: had, .. }, Request::Sending(channel)) => {
                 // A message of either has at most this size, and at least this spacing and delay.
                 let counted = larger_channel(had, channel);

@@ -276,7 +276,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.put_back_of_the_kernel(*counted);
                 Counted::Reservation(*counted)
             }
-            &Executed::Server { cpu, reservation } => {
+            &Executed::Server { cpu, counted: reservation, .. } => {
                 self.serve_again(Server::new(id, cpu, reservation, Some(number)));
                 Counted::Server { id, cpu, reservation }
             }
@@ -358,7 +358,8 @@ impl<Id: Copy + Ord> System<Id> {
                             *tasks = own;
                         }
                     }
-                    Executed::Deadline { counted, reservation, .. } => *counted = *reservation,
+                    Executed::Deadline { counted, reservation, .. }
+                    | Executed::Server { counted, reservation, .. } => *counted = *reservation,
                     Executed::Sending { channel, own, bps } => {
                         if let Some((own, carried)) = own.take().zip(self.carried.as_ref()) {
                             // At most that of what was counted.

@@ -28,18 +28,20 @@ pub(crate) const SERVER: &str = "server";
 pub(super) struct Server<Id> {
     /// The CPU, by the kernel's number.
     cpu: u16,
-    /// The period and the budget, in nanoseconds: the shorter period has the higher level.
+    /// The period, in nanoseconds: the shorter one has the higher level.
     period: u64,
-    budget: u64,
+    /// Of equal periods, the smaller name. A change of the budget alone changes no levels.
     id: Id,
     /// The number of its leave; `None` if it is in force.
     left: Option<u32>,
+    /// In nanoseconds.
+    budget: u64,
 }
 
 impl<Id> Server<Id> {
     pub(super) fn new(id: Id, cpu: u16, of: Reservation, left: Option<u32>) -> Self {
         let (period, budget) = (of.period().as_nanos(), of.budget().as_nanos());
-        Self { cpu, period, budget, id, left }
+        Self { cpu, period, id, left, budget }
     }
 
     /// Returns its period, in nanoseconds.
@@ -79,23 +81,13 @@ impl<Id: Copy + Ord> System<Id> {
         cpu: Option<u16>,
         steps: &mut Steps,
     ) -> Result<Executed, Box<Refusal>> {
-        let hold = self.tables.rules().limits.hold(reservation, enforcement);
-        hold.map_err(|coarse| no_server(Resource::Bandwidth, None, coarse.to_string()))?;
+        self.ends_in_time(reservation, enforcement)?;
         cpu.map_or(Ok(()), |cpu| self.has_cpu(cpu))?;
-        let least = self.host.slot_allowance;
-        if reservation.budget() < least {
-            let why = format!(
-                "a budget of {} ends up to {least} late here: the least is {least}",
-                reservation.budget()
-            );
-            let short = Shortfall::Time((least - reservation.budget()).at_full_speed());
-            return Err(no_server(Resource::Cpu, Some(short), why));
-        }
         let cpus = cpu.map_or_else(|| self.numbers.clone(), |cpu| Vec::from([cpu]));
         let mut refused = None;
         for &cpu in &cpus {
             match self.serve_on(cpu, id, reservation, steps) {
-                Ok(()) => return Ok(Executed::Server { cpu, reservation }),
+                Ok(()) => return Ok(Executed::Server { cpu, reservation, counted: reservation }),
                 Err(refusal) => refused = refused.or(Some(refusal)),
             }
         }
@@ -107,7 +99,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
         let offer = largest(reservation, |trial| {
             let steps = &mut Steps::new(Steps::ADMISSION / 16).briefly();
-            trial.budget() >= least
+            trial.budget() >= self.host.slot_allowance
                 && cpus.iter().any(|&cpu| {
                     let fits = self.serve_on(cpu, id, trial, steps).is_ok();
                     if fits {
@@ -117,6 +109,40 @@ impl<Id: Copy + Ord> System<Id> {
                 })
         });
         Err(Box::new(Refusal { offers: offers(reservation, offer), ..*refusal }))
+    }
+
+    /// Serves the entry `id`, which `had` a server on `cpu`, with another budget. Until what it had can
+    /// no longer be felt it counts with the larger of both.
+    pub(super) fn serve_again_with(
+        &mut self,
+        id: Id,
+        (cpu, had): (u16, Reservation),
+        reservation: Reservation,
+        enforcement: Enforcement,
+        steps: &mut Steps,
+    ) -> Result<Executed, Box<Refusal>> {
+        self.ends_in_time(reservation, enforcement)?;
+        let counted = if had.budget() > reservation.budget() { had } else { reservation };
+        self.serve_on(cpu, id, counted, steps)?;
+        Ok(Executed::Server { cpu, reservation, counted })
+    }
+
+    /// Checks that what budgets end late is little beside this one.
+    fn ends_in_time(
+        &self,
+        reservation: Reservation,
+        enforcement: Enforcement,
+    ) -> Result<(), Box<Refusal>> {
+        let hold = self.tables.rules().limits.hold(reservation, enforcement);
+        hold.map_err(|coarse| no_server(Resource::Bandwidth, None, coarse.to_string()))?;
+        let (budget, least) = (reservation.budget(), self.host.slot_allowance);
+        if budget >= least {
+            return Ok(());
+        }
+        let why =
+            format!("a budget of {budget} ends up to {least} late here: the least is {least}");
+        let short = Shortfall::Time((least - budget).at_full_speed());
+        Err(no_server(Resource::Cpu, Some(short), why))
     }
 
     fn serve_on(

@@ -44,6 +44,17 @@ pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
             Some(text) => format!("{}{text}", before(news.command)),
             None => return,
         },
+        Notice::Adapted { name, to, .. } if manner == Manner::Json => {
+            let news = Adapted {
+                command: *name,
+                budget_ns: to.budget().as_nanos(),
+                period_ns: to.period().as_nanos(),
+            };
+            return output::json_line(&news).map_or_else(complain, |line| say(&line));
+        }
+        Notice::NotAdapted { name, at, why } if manner != Manner::Json => {
+            format!("{}uses another amount than {at}, which stays: {why}", before(*name))
+        }
         Notice::SignalNotPassedOn { signal, process } => format!(
             "signal {signal} was not passed on to process {process}, which belongs to another user"
         ),
@@ -57,9 +68,21 @@ pub(super) fn print(notice: &Notice<'_>, manner: Manner) {
         Notice::Channel { name, asked, broker } => {
             format!("{}{}", before(*name), channel(asked, broker))
         }
+        Notice::Adapted { name, from, to } => {
+            format!("{}from {from} to {to}, as it uses", before(*name))
+        }
+        Notice::NotAdapted { .. } => return,
         Notice::Awake { cpus, gives_way } => awake(cpus, *gives_way),
     };
     say(&format!("punctual: {text}"));
+}
+
+/// A change of a reservation that follows its program's use.
+#[derive(serde::Serialize)]
+struct Adapted<'a> {
+    command: Option<&'a str>,
+    budget_ns: u64,
+    period_ns: u64,
 }
 
 const UNTRACED: &str = "neither the kernel nor a server tells when a budget ends: the trace has nothing \

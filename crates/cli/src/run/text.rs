@@ -197,6 +197,7 @@ mod tests {
             choice: Choice { backend: Backend::Timetable, because: "of a test".into() },
             cpu: Some(1),
             broker: None,
+            adapt: None,
         };
         let (inside, outside) = (Service::from_millis(inside_ms), Service::from_millis(outside_ms));
         let usage = Usage {

@@ -132,6 +132,55 @@ fn a_hard_program_within_its_budget_is_never_interrupted() {
     assert_eq!(counts, [100, 0], "{}", text(&output.stderr));
 }
 
+/// Returns the budgets that `run --json` reported, and that of its summary, in nanoseconds.
+fn budgets(output: &std::process::Output) -> Vec<u64> {
+    let lines = text(&output.stderr);
+    let budget =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?["budget_ns"].as_u64();
+    lines.lines().filter_map(budget).collect()
+}
+
+#[test]
+fn the_budget_follows_what_the_program_uses() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    // It wants all that it can get.
+    let hog = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done";
+    let options = ["--reserve", "1ms/10ms", "--adapt", "500us..4ms", "--json", "--"];
+    let Some(output) = run(&[&options[..], &["sh", "-c", hog]].concat()) else { return };
+    let grown = budgets(&output);
+    assert!(grown.len() > 1 && grown.iter().all(|budget| *budget == 4_000_000), "{grown:?}");
+    // A process every 10 ms or so, for more than 50 periods.
+    let little = "i=0; while [ $i -lt 300 ]; do sleep 0.01; i=$((i+1)); done";
+    let options = ["--reserve", "10ms/20ms", "--adapt", "1ms..10ms", "--json", "--"];
+    let Some(output) = run(&[&options[..], &["sh", "-c", little]].concat()) else { return };
+    let shrunk = budgets(&output);
+    let last = shrunk.last().expect("a summary");
+    assert!(shrunk.len() > 1 && (1_000_000..10_000_000).contains(last), "{shrunk:?}");
+}
+
+#[test]
+fn what_cannot_adapt_is_refused() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    for (options, code, word) in [
+        (&["--adapt", "3ms..4ms"][..], 2, "<= its budget <="),
+        (&["--adapt", "1ms..11ms"], 2, "<= its period"),
+        (&["--adapt", "1ms..4ms", "--backend", "timetable"], 3, "only a server"),
+        (&["--adapt", "4ms..1ms"], 2, "not a range"),
+    ] {
+        let all = [&["--reserve", "2ms/10ms"], options, &["--", "echo", "ran"]];
+        let Some(output) = run(&all.concat()) else { return };
+        let why = text(&output.stderr);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(code), ""), "{why}");
+        assert!(why.contains(word), "{why}");
+    }
+}
+
 #[test]
 fn nothing_is_left_when_it_is_killed() {
     let _alone = alone();

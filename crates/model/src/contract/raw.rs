@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use toml::Spanned;
 
 use crate::channel::{BitRate, SendCosts};
+use crate::reservation::BudgetRange;
 use crate::units::{Bytes, Frequency, MessageBytes, Part, PicosPerByte};
 use crate::{Duration, Reservation, Service};
 
@@ -135,6 +136,7 @@ pub(super) struct RawCommand {
     pub(super) enforcement: Option<Spanned<String>>,
     pub(super) backend: Option<Spanned<String>>,
     pub(super) cpu: Option<Spanned<i64>>,
+    pub(super) adapt: Option<Spanned<BudgetRange>>,
     pub(super) channel: Option<Spanned<String>>,
     pub(super) directory: Option<Spanned<String>>,
     /// Sorted by name, so that the same file always means the same.

@@ -7,7 +7,7 @@ use punctual_linux::clock;
 use punctual_linux::process::Usage;
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Duration, Reservation, Service};
+use punctual_model::{Duration, Service};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::grant::GrantWatch;
@@ -141,9 +141,7 @@ impl Used {
             let revoked = running.watch.as_ref().and_then(GrantWatch::revoked).cloned();
             // Nothing was offered after a revocation.
             let until = revoked.as_ref().map_or(now, |(at, _)| *at);
-            let periods = periods(until.saturating_since(running.since), terms.reservation);
-            // Saturates, after 584 years.
-            let offered = terms.reservation.budget().checked_mul(periods).unwrap_or(Service::MAX);
+            let (offered, periods) = running.offered(terms.reservation, until);
             Reserved {
                 periods,
                 offered,
@@ -178,11 +176,6 @@ impl Reserved {
     pub fn percent(&self) -> Option<f64> {
         self.inside.map(|inside| 100.0 * inside.as_secs_f64() / self.offered.as_secs_f64())
     }
-}
-
-/// Counts the periods that have begun; at least one.
-fn periods(held_for: Duration, reservation: Reservation) -> u64 {
-    held_for.as_nanos().div_ceil(reservation.period().as_nanos()).max(1)
 }
 
 /// Keys are never renamed, only added. All keys of the reservation are null for an ordinary
@@ -268,14 +261,6 @@ mod tests {
     fn outcome(statuses: &[i32]) -> Outcome {
         let commands = statuses.iter().map(|&status| ran(status, None)).collect();
         Outcome { admitted: true, commands, only_admitted: None, awake_cpus: Vec::new() }
-    }
-
-    #[test]
-    fn a_period_that_has_begun_counts() {
-        let reservation = "2ms/8ms".parse().expect("valid");
-        for (nanos, count) in [(0, 1), (1, 1), (8_000_000, 1), (8_000_001, 2), (80_000_000, 10)] {
-            assert_eq!(periods(Duration::from_nanos(nanos), reservation), count);
-        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use punctual_channel::client::compact::Compact;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::Event;
 use punctual_model::Reservation;
+use punctual_runtime::reservation::Refused;
 use serde::Serialize;
 
 use super::terms::Terms;
@@ -50,6 +51,24 @@ pub enum Notice<'a> {
         /// Whether the threads that keep them awake give way to ordinary threads of all sessions
         /// and control groups.
         gives_way: bool,
+    },
+    /// A program's reservation has followed its use.
+    Adapted {
+        /// Its name, if it has one.
+        name: Option<&'a str>,
+        /// The reservation that it had.
+        from: Reservation,
+        /// The reservation that it has.
+        to: Reservation,
+    },
+    /// A program uses another amount than it has, and its reservation stays as it is.
+    NotAdapted {
+        /// Its name, if it has one.
+        name: Option<&'a str>,
+        /// The reservation that it has.
+        at: Reservation,
+        /// Why another one was refused.
+        why: &'a Refused,
     },
     /// The trace will lack the programs that the kernel or a server holds: neither reports when a
     /// budget ends.

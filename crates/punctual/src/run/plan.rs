@@ -73,6 +73,7 @@ pub(super) fn program(command: &model::Command, contract: &Contract) -> Program 
         enforcement: Some(holding.enforcement),
         backend: holding.backend,
         cpu: holding.cpu.map(usize::from),
+        adapt: holding.adapt,
     });
     let environment = command.environment().iter();
     Program {

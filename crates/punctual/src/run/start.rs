@@ -11,11 +11,13 @@ use punctual_linux::process;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Instant, Reservation};
-use punctual_runtime::reservation::{self as held, Choice, Held, Kind, Room, Wish};
+use punctual_model::{Instant, Reservation, Service};
+use punctual_policy::adaptive::Adaptive;
+use punctual_runtime::reservation::{self as held, Adapted, Choice, Held, Kind, Room, Wish};
 
 use super::error::NotStarted;
 use super::grant::GrantWatch;
+use super::notice::{Notice, Observer};
 use super::places::Places;
 use super::terms::{Reserve, Terms, Through};
 use super::waiting::Signals;
@@ -23,6 +25,8 @@ use crate::{Failure, Remedy};
 
 /// A running program.
 pub(super) struct Running {
+    /// Its name, if it has one.
+    pub(super) name: Option<String>,
     pub(super) child: Child,
     /// `None` for an ordinary program.
     pub(super) terms: Option<Terms>,
@@ -32,11 +36,54 @@ pub(super) struct Running {
     pub(super) watch: Option<GrantWatch>,
     /// The time of its start.
     pub(super) started: Instant,
-    /// The time from which its reservation counts.
+    /// The time from which its reservation counts, as it is now.
     pub(super) since: Instant,
+    /// The state of a reservation that adapts itself.
+    pub(super) adaptive: Option<Adaptive>,
+    /// What was offered in how many periods before the last change.
+    pub(super) offered_before: (Service, u64),
 }
 
 impl Running {
+    /// Makes one that began now.
+    fn now(name: Option<&str>, child: Child, terms: Option<Terms>) -> Self {
+        let (started, offered_before) = (clock::now(), (Service::ZERO, 0));
+        let (name, held, watch, adaptive) = (name.map(str::to_owned), None, None, None);
+        Self { name, child, terms, held, watch, started, since: started, adaptive, offered_before }
+    }
+
+    /// Returns what its reservation has offered until `until`, and in how many periods.
+    pub(super) fn offered(&self, reservation: Reservation, until: Instant) -> (Service, u64) {
+        let (before, periods_before) = self.offered_before;
+        let length = until.saturating_since(self.since).as_nanos();
+        // A period that has begun counts, and there is one at least.
+        let periods = length.div_ceil(reservation.period().as_nanos()).max(1);
+        // Saturates, after 584 years.
+        let budgets = reservation.budget().checked_mul(periods).unwrap_or(Service::MAX);
+        (before.checked_add(budgets).unwrap_or(Service::MAX), periods_before + periods)
+    }
+
+    /// Follows the program's use, if its reservation adapts itself.
+    pub(super) fn adapt(&mut self, observer: &mut Observer<'_>) {
+        let (Some(adaptive), Some(held), Some(terms)) =
+            (&mut self.adaptive, &mut self.held, &self.terms)
+        else {
+            return;
+        };
+        let (name, from) = (self.name.as_deref(), terms.reservation);
+        match held.adapt(adaptive) {
+            Adapted::Kept => {}
+            Adapted::Changed(to) => {
+                observer(&Notice::Adapted { name, from, to });
+                let now = clock::now();
+                self.offered_before = self.offered(from, now);
+                self.since = now;
+                self.terms.iter_mut().for_each(|terms| terms.reservation = to);
+            }
+            Adapted::Stayed(why) => observer(&Notice::NotAdapted { name, at: from, why: &why }),
+        }
+    }
+
     /// Returns the one CPU it runs on; `None` for any.
     pub(super) fn cpu(&self) -> Option<usize> {
         self.terms.as_ref().and_then(|terms| terms.cpu)
@@ -55,7 +102,28 @@ pub(super) fn terms(
     places: &mut Places,
     broker: Option<&Path>,
 ) -> Result<Terms, NotStarted> {
-    let Reserve { reservation, enforcement, backend, cpu } = asked;
+    let terms = choose(asked, served, places, broker)?;
+    let terms = Terms { adapt: asked.adapt, ..terms };
+    terms.adaptive().map_err(Failure::bad_input)?;
+    if terms.adapt.is_some() && terms.held_here() != Some(Backend::Server) {
+        let (by, because) = (terms.choice.backend.name(), terms.choice.because);
+        return Err(Failure::cannot_here(format!(
+            "only a server of this process adapts its budget, and this program would be held by another \
+             back end or by the broker ({by}: {because})"
+        ))
+        .into());
+    }
+    Ok(terms)
+}
+
+/// Chooses the back end and the terms, whether or not the budget is to be adapted.
+fn choose(
+    asked: Reserve,
+    served: bool,
+    places: &mut Places,
+    broker: Option<&Path>,
+) -> Result<Terms, NotStarted> {
+    let Reserve { reservation, enforcement, backend, cpu, .. } = asked;
     if backend == Some(Backend::Kernel) {
         let because = match (enforcement, cpu) {
             (Some(Enforcement::Soft), _) => {
@@ -89,7 +157,14 @@ pub(super) fn terms(
         match held::choose_server(wish, facts) {
             Ok(choice) => {
                 let enforcement = wish.enforcement;
-                return Ok(Terms { reservation, enforcement, choice, cpu, broker: None });
+                return Ok(Terms {
+                    reservation,
+                    enforcement,
+                    choice,
+                    cpu,
+                    broker: None,
+                    adapt: None,
+                });
             }
             Err(no) => {
                 // The broker chooses the CPU itself.
@@ -100,7 +175,8 @@ pub(super) fn terms(
                     let because = format!("without privilege here the broker at {path} is asked");
                     let (enforcement, choice) = (wish.enforcement, Choice { backend, because });
                     let broker = Some(through);
-                    return Ok(Terms { reservation, enforcement, choice, cpu: None, broker });
+                    let (cpu, adapt) = (None, None);
+                    return Ok(Terms { reservation, enforcement, choice, cpu, broker, adapt });
                 }
                 if backend.is_some() {
                     return Err(Failure::cannot_here(no).into());
@@ -118,6 +194,7 @@ pub(super) fn terms(
             },
             cpu,
             broker: None,
+            adapt: None,
         }),
         Err(no) => {
             let no = no.to_string();
@@ -142,7 +219,7 @@ pub(super) fn terms(
 
 /// Returns whether SCHED_DEADLINE for the first thread alone meets the whole request.
 fn first_thread_will_do(asked: Reserve) -> bool {
-    let Reserve { reservation, enforcement, backend, cpu } = asked;
+    let Reserve { reservation, enforcement, backend, cpu, .. } = asked;
     let fits = KernelLimits::read().check(reservation).is_ok();
     backend.is_none() && enforcement.is_none() && cpu.is_none() && fits
 }
@@ -156,7 +233,8 @@ fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -
             format!("{because}; without privilege here the broker at {path} is asked; {OUTSIDE}")
         }
     };
-    Terms { reservation, enforcement, choice: Choice { backend, because }, cpu: None, broker }
+    let (choice, cpu, adapt) = (Choice { backend, because }, None, None);
+    Terms { reservation, enforcement, choice, cpu, broker, adapt }
 }
 
 /// Returns why this process may not use SCHED_DEADLINE, if the broker can help.
@@ -219,9 +297,7 @@ pub(super) fn start(
     let Some(mut terms) = terms else {
         let child =
             command.spawn().map_err(|error| NotStarted::Program { program: program(), error })?;
-        let started = clock::now();
-        let (held, watch) = (None, None);
-        return Ok(Running { child, terms: None, held, watch, started, since: started });
+        return Ok(Running::now(name, child, None));
     };
     let Terms { reservation, enforcement, .. } = terms;
     match (terms.choice.backend, &mut terms.broker) {
@@ -234,28 +310,18 @@ pub(super) fn start(
             };
             let spawned = punctual_client::spawn_granted(command, what, &through.path)
                 .map_err(|error| NotStarted::by_broker(error, reservation, program()))?;
-            let started = clock::now();
             let grant = spawned.granted.id();
             through.grant = Some(grant);
             terms.choice.because = format!("granted by the broker, grant {grant}{outside}");
             terms.cpu = spawned.granted.cpu().map(|cpu| cpu as usize);
             let (child, watch) = GrantWatch::of(spawned, name, through.path.clone(), reservation);
-            Ok(Running {
-                child,
-                terms: Some(terms),
-                held: None,
-                watch: Some(watch),
-                started,
-                since: started,
-            })
+            Ok(Running { watch: Some(watch), ..Running::now(name, child, Some(terms)) })
         }
         (Backend::Kernel, None) => {
             let child = process::spawn_reserved(&mut command, reservation)
                 .map_err(|error| NotStarted::by_kernel(error, reservation, program()))?;
             // The program runs from here: `spawn` returns when the child has executed it.
-            let started = clock::now();
-            let (held, watch) = (None, None);
-            Ok(Running { child, terms: Some(terms), held, watch, started, since: started })
+            Ok(Running::now(name, child, Some(terms)))
         }
         (Backend::Timetable | Backend::Server, None) => {
             let room = room.expect("made where one is wanted");
@@ -263,11 +329,32 @@ pub(super) fn start(
                 .spawn_in(room, &make, enforcement, terms.choice.clone())
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;
             terms.cpu = Some(held.cpu());
-            let started = clock::now();
+            let adaptive = terms.adaptive().map_err(Failure::bad_input)?;
+            let running = Running::now(name, child, Some(terms));
             // The program could not use any time that was reserved before it ran.
-            let since = held.since().max(started);
-            let (held, watch) = (Some(held), None);
-            Ok(Running { child, terms: Some(terms), held, watch, started, since })
+            let since = held.since().max(running.started);
+            Ok(Running { held: Some(held), since, adaptive, ..running })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_period_that_has_begun_offers_its_budget_and_the_last_change_counts_from_its_time() {
+        let child = Command::new("true").spawn().expect("true is there");
+        let reservation = "2ms/8ms".parse().expect("valid");
+        let mut running = Running::now(None, child, None);
+        for (nanos, count) in [(0, 1), (1, 1), (8_000_000, 1), (8_000_001, 2), (80_000_000, 10)] {
+            let until = running.since + punctual_model::Duration::from_nanos(nanos);
+            let budgets = Service::from_millis(2 * count);
+            assert_eq!(running.offered(reservation, until), (budgets, count), "{nanos}");
+        }
+        running.offered_before = (Service::from_millis(5), 3);
+        let offered = running.offered(reservation, running.since);
+        assert_eq!(offered, (Service::from_millis(7), 4));
+        running.child.wait().expect("our child");
     }
 }

@@ -8,11 +8,18 @@ use punctual_client::SOCKET;
 use punctual_client::grant::GrantId;
 use punctual_model::Reservation;
 use punctual_model::command::Backend;
-use punctual_model::reservation::Enforcement;
+use punctual_model::reservation::{BudgetRange, Enforcement};
+use punctual_policy::adaptive::{Adaptive, BadBounds, Bounds};
 use punctual_runtime::reservation::Choice;
 use serde::ser::SerializeStruct;
 
 use super::places::AllWanted;
+
+/// How much more than the largest use of late a reservation that adapts itself has, in percent.
+const MARGIN: u32 = 15;
+
+/// The number of periods after which such a reservation shrinks, if it sufficed in all of them.
+const RUN: u32 = 50;
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +76,15 @@ pub struct Reserve {
     pub backend: Option<Backend>,
     /// The one CPU that it is to run on; `None` for any.
     pub cpu: Option<usize>,
+    /// The budgets between which its server follows its use, from that of the reservation on; `None`
+    /// if the budget stays.
+    pub adapt: Option<BudgetRange>,
 }
 
 impl From<Reservation> for Reserve {
     /// Leaves all other choices to this host.
     fn from(reservation: Reservation) -> Self {
-        Self { reservation, enforcement: None, backend: None, cpu: None }
+        Self { reservation, enforcement: None, backend: None, cpu: None, adapt: None }
     }
 }
 
@@ -117,6 +127,8 @@ pub struct Terms {
     pub cpu: Option<usize>,
     /// The broker that grants it; `None` if this process takes it by its own privilege.
     pub broker: Option<Through>,
+    /// The budgets between which it adapts itself.
+    pub adapt: Option<BudgetRange>,
 }
 
 impl Terms {
@@ -124,6 +136,18 @@ impl Terms {
     /// grants it.
     pub(super) fn held_here(&self) -> Option<Backend> {
         self.broker.is_none().then_some(self.choice.backend)
+    }
+
+    /// Returns the state of a reservation that adapts itself.
+    ///
+    /// # Errors
+    /// If the budget at the start is not in the range, or the range is beyond the period.
+    pub(super) fn adaptive(&self) -> Result<Option<Adaptive>, BadBounds> {
+        let Some(range) = self.adapt else { return Ok(None) };
+        let (least, most, pass_every) = (range.least(), range.most(), self.reservation.period());
+        let bounds = Bounds { least, most, pass_every, margin_percent: MARGIN, run: RUN };
+        let adaptive = Adaptive::new(bounds, pass_every)?;
+        adaptive.starting_with(self.reservation.budget()).map(Some)
     }
 
     /// Adds the request to a timetable or a server, if one of this process is to hold the program.

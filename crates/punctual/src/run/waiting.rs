@@ -108,6 +108,10 @@ fn next(
             watch.poll(observer);
             polls |= watch.revoked().is_none();
         }
+        for running in live.iter_mut().flatten().filter(|running| running.adaptive.is_some()) {
+            running.adapt(observer);
+            polls = true;
+        }
         traced.turn(observer);
         if !polls && !traced.is_on() {
             return signals.next(live, None).map(|caught| caught.unwrap_or(Caught::Child));

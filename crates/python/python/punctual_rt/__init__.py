@@ -388,11 +388,13 @@ def start(
     cwd: StrPath | None = None,
     env: Mapping[str, str] | None = None,
     broker: StrPath | None = BROKER,
+    adapt: str | None = None,
 ) -> Program:
     """Starts a program that has ``budget`` of processor time in every ``period``.
 
     It holds for all threads and processes of the program, from its first instruction on. By default
     it is soft, and a server runs the program whenever it wakes; ``hard`` holds it down to its budget.
+    ``adapt`` is a range such as ``"1ms..4ms"`` within which the budget follows what the program uses.
     ``env`` is added to this process's environment. Without privilege the ``broker`` is asked.
 
     Raises ``Refused``, with what would be admitted, ``CannotHere``, or ``BadInput``.
@@ -400,7 +402,7 @@ def start(
     words = [os.fspath(word) for word in command]
     environment = list((env or {}).items())
     native = _native.Program(
-        words, _reservation(budget, period), hard, backend, cpu, cwd, environment, broker
+        words, _reservation(budget, period), hard, backend, cpu, cwd, environment, broker, adapt
     )
     return Program(native)
 

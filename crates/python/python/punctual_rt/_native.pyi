@@ -22,6 +22,7 @@ class Program:
         directory: StrPath | None,
         environment: list[tuple[str, str]],
         broker: StrPath | None,
+        adapt: str | None,
     ) -> None: ...
     @property
     def pid(self) -> int: ...

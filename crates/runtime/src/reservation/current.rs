@@ -215,32 +215,41 @@ impl Reserved {
     /// Reports a pass to `adaptive` and tries the change that it decides: admission has the last
     /// word.
     pub fn adapt(&mut self, adaptive: &mut Adaptive, used: Service, in_time: bool) -> Adapted {
-        let mut decision = adaptive.pass(clock::now(), used, in_time);
-        let mut refused = None;
-        // Twice at most: the offer in place of a refused change may be refused by then, too.
-        for _ in 0..2 {
-            let Decision::Change(wish) = decision else { break };
-            match self.change(wish) {
-                Ok(()) => {
-                    adaptive.applied();
-                    return Adapted::Changed(wish);
-                }
-                Err(error) => {
-                    let offer = match &error {
-                        Refused::DoesNotFit { refusal, .. } => refusal.offers.in_place_of(wish),
-                        Refused::NoBandwidth { offer, .. } => offer.largest_budget,
-                        _ => None,
-                    };
-                    decision = adaptive.refused(offer);
-                    refused = Some(error);
-                }
+        let decision = adaptive.pass(clock::now(), used, in_time);
+        adapt(adaptive, decision, |wish| self.change(wish))
+    }
+}
+
+/// Tries the change that `adaptive` has decided, by `change`.
+pub(super) fn adapt(
+    adaptive: &mut Adaptive,
+    decision: Decision,
+    mut change: impl FnMut(Reservation) -> Result<(), Refused>,
+) -> Adapted {
+    let (mut decision, mut refused) = (decision, None);
+    // Twice at most: the offer in place of a refused change may be refused by then, too.
+    for _ in 0..2 {
+        let Decision::Change(wish) = decision else { break };
+        match change(wish) {
+            Ok(()) => {
+                adaptive.applied();
+                return Adapted::Changed(wish);
+            }
+            Err(error) => {
+                let offer = match &error {
+                    Refused::DoesNotFit { refusal, .. } => refusal.offers.in_place_of(wish),
+                    Refused::NoBandwidth { offer, .. } => offer.largest_budget,
+                    _ => None,
+                };
+                decision = adaptive.refused(offer);
+                refused = Some(error);
             }
         }
-        if let Decision::Change(_) = decision {
-            let _ = adaptive.refused(None);
-        }
-        refused.map_or(Adapted::Kept, Adapted::Stayed)
     }
+    if let Decision::Change(_) = decision {
+        let _ = adaptive.refused(None);
+    }
+    refused.map_or(Adapted::Kept, Adapted::Stayed)
 }
 
 /// Returns a guard that restores the calling thread's scheduling when it is dropped, which must be

@@ -9,12 +9,14 @@ use punctual_linux::thread::{self, Tid};
 use punctual_linux::{clock, host, sched};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_policy::adaptive::{Adaptive, Decision};
 
 use super::choose::{Backend, Choice, Unsuitable};
 use super::confined::Confined;
+use super::current::{Adapted, adapt};
 use super::error::Refused;
 use super::lane::{Lane, Room, locked};
-use super::owner::{Hold, Owner};
+use super::owner::{Hold, Owner, Periods};
 
 /// The longest time that the dispatcher may take to release an owner.
 pub(super) const LETTING_GO: Duration = Duration::from_secs(5);
@@ -207,8 +209,9 @@ impl Held {
 
     /// Changes the budget and the period. In a timetable the weaker of both holds over the change:
     /// the smaller budget in each window of the longer period; it may wait for up to some periods. A
-    /// server begins with a full budget at once, and its old one counts beside it for a while, so a
-    /// change that would fit later can be refused. A refusal leaves the reservation as it is.
+    /// server has another budget at once, less is never refused. With another period it begins one with
+    /// a full budget, and its old one counts beside it for a while, so a change that would fit later can
+    /// be refused. A refusal leaves the reservation as it is.
     ///
     /// # Errors
     /// Returns a [`Refused`].
@@ -221,6 +224,27 @@ impl Held {
         self.since = lane.change(name, reservation)?;
         self.reservation = Some(reservation);
         Ok(())
+    }
+
+    /// Returns the use of the periods of its server since the last call; nothing in a timetable.
+    pub fn take_periods(&self) -> Periods {
+        self.owner.take_periods()
+    }
+
+    /// Reports the periods of its server since the last call to `adaptive`, each as a pass that was in
+    /// time if the budget sufficed, and tries the change that it decides: admission has the last word.
+    pub fn adapt(&mut self, adaptive: &mut Adaptive) -> Adapted {
+        let Periods { count, ran_out, largest } = self.take_periods();
+        let now = clock::now();
+        let mut decision = Decision::Keep;
+        // One that was late decides at once, and the others no more.
+        for _ in 0..if ran_out > 0 { 1 } else { count } {
+            decision = adaptive.pass(now, largest, ran_out == 0);
+            if decision != Decision::Keep {
+                break;
+            }
+        }
+        adapt(adaptive, decision, |wish| self.change(wish))
     }
 }
 

@@ -36,6 +36,9 @@ use super::settings::Settings;
 /// The time before a new table takes effect at which the dispatcher must know of it.
 const NOTICE: Duration = Duration::from_millis(2);
 
+/// The name of the first server; those of slots begin with zero.
+const FIRST_SERVER: u32 = 1 << 31;
+
 /// The pause before sending again to a dispatcher that has no slot free.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -55,7 +58,8 @@ pub(super) struct Lane {
     /// The admitted reservations, by the names that their owners have in the slots.
     system: System<u32>,
     next_name: u32,
-    /// The next name of a server, which no slot has: they count down.
+    /// The next name of a server, which no slot has. Of equal periods the earlier one has the higher
+    /// level, here as in the admission state of a broker.
     next_server: u32,
     /// The newest table, and from when on it is followed.
     newest: Option<(Instant, Turns)>,
@@ -111,7 +115,7 @@ impl Lane {
             number,
             system: System::of_timetable(number, settings.rules()),
             next_name: 0,
-            next_server: u32::MAX,
+            next_server: FIRST_SERVER,
             newest: None,
             once: Vec::new(),
             next_once: 0,
@@ -215,7 +219,7 @@ impl Lane {
         let (name, request) = (self.next_server, self.server(asked));
         let outcome = self.system.admit(name, request, &mut Steps::default());
         outcome.map_err(|refused| self.refused(refused))?;
-        self.next_server = name.wrapping_sub(1);
+        self.next_server = name.checked_add(1).unwrap_or(FIRST_SERVER);
         Ok((name, now))
     }
 
@@ -268,7 +272,7 @@ impl Lane {
     pub(super) fn change(&mut self, name: u32, asked: Reservation) -> Result<Instant, Refused> {
         self.settle();
         if let Some((_, server)) = self.servers.iter().find(|(other, _)| *other == name) {
-            // The old server counts as one that leaves now.
+            // Unless only the budget changes, the old server counts as one that leaves now.
             let (request, now) = (self.server(asked), clock::now());
             let outcome = self.system.change(name, request, Some(now), &mut Steps::default());
             outcome.map_err(|refused| self.refused(refused))?;

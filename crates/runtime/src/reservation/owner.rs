@@ -16,6 +16,7 @@ use punctual_linux::process::{self, Errno};
 use punctual_linux::thread::Tid;
 use punctual_model::Service;
 use punctual_model::reservation::Enforcement;
+use punctual_policy::deferrable_server::Spent;
 
 /// The SCHED_FIFO priority of an owner in its slot: above [`crate::level_order::RUNNING`], 80.
 pub const IN_SLOT: u8 = 88;
@@ -73,6 +74,22 @@ pub(super) struct Owner {
     pub(super) refused: AtomicU64,
     /// Rung when the dispatcher has released it for good.
     pub(super) gone: EventCount,
+    /// What its server saw since [`Owner::take_periods`]: periods with any use, those in which the
+    /// budget did not suffice, and the largest use of one, in ns.
+    periods: AtomicU64,
+    ran_out: AtomicU64,
+    largest: AtomicU64,
+}
+
+/// The use of some periods of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Periods {
+    /// The number of periods in which anything was used.
+    pub count: u64,
+    /// The number of them in which the budget was used up.
+    pub ran_out: u64,
+    /// The largest use of one, within the budget and beyond.
+    pub largest: Service,
 }
 
 impl Owner {
@@ -90,7 +107,25 @@ impl Owner {
             inside: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             gone: EventCount::new(),
+            periods: AtomicU64::new(0),
+            ran_out: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
         }
+    }
+
+    /// Notes the use of a period.
+    pub(super) fn spent(&self, spent: Spent) {
+        self.periods.fetch_add(1, Ordering::Relaxed);
+        self.ran_out.fetch_add(spent.ran_out.into(), Ordering::Relaxed);
+        self.largest.fetch_max(spent.used.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns what was noted since the last call. A period that ends meanwhile may be divided
+    /// between both calls.
+    pub(super) fn take_periods(&self) -> Periods {
+        let take = |of: &AtomicU64| of.swap(0, Ordering::Relaxed);
+        let (count, ran_out) = (take(&self.periods), take(&self.ran_out));
+        Periods { count, ran_out, largest: Service::from_nanos(take(&self.largest)) }
     }
 
     /// Returns the time that a soft group used in its slots, the current one included; `None` if

@@ -187,6 +187,7 @@ impl Running {
                 server.change(to, now, used);
             }
             let Decision { left, until, idle } = server.at(now, used);
+            server.take_spent().into_iter().for_each(|spent| self.owner.spent(spent));
             let acted = self.looks.guard.acted();
             let is_released = acted != std::mem::replace(&mut self.acted, acted);
             let wanted = (!left.is_zero()).then(|| self.orders.level.load(Ordering::Relaxed));

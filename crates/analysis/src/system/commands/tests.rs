@@ -23,8 +23,13 @@ fn with_commands(cpus: u16, all: &[(&str, Option<u16>)]) -> Contract {
         reservation: text.parse().expect("valid"),
     };
     let command = |(at, (_, cpu)): (usize, &(&str, Option<u16>))| {
-        let held =
-            Holding { reservation: at, enforcement: Enforcement::Soft, backend: None, cpu: *cpu };
+        let held = Holding {
+            reservation: at,
+            enforcement: Enforcement::Soft,
+            backend: None,
+            cpu: *cpu,
+            adapt: None,
+        };
         let spec = CommandSpec {
             name: format!("c{at}"),
             run: vec!["true".to_string()],
@@ -76,6 +81,7 @@ fn timetables_are_not_promised_beside_commands_that_the_kernel_holds() {
         enforcement: Enforcement::Hard,
         backend: Some(Backend::Kernel),
         cpu: None,
+        adapt: None,
     };
     let spec = CommandSpec {
         name: "k".to_string(),

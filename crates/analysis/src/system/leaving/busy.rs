@@ -148,20 +148,22 @@ impl<Id: Copy + Ord> System<Id> {
             let least = servers.fold(reservation.period().as_nanos(), u64::max);
             all.map(|resource| of(resource, 0)).try_fold(least, |most, one| Ok(most.max(one?)))
         };
+        let beneath_server = |cpu: u16, of: &mut dyn FnMut(Resource, u64) -> Busy| {
+            let least = self.longest_period_of_servers(cpu);
+            match self.position_of(cpu) {
+                Some(cpu) => Ok(least.max(of(on_cpu(cpu), 0)?)),
+                None => Ok(least),
+            }
+        };
         match &leaving.what {
             Counted::Tasks { cpu, .. } => of(on_cpu(*cpu), 0),
             Counted::Reservation(reservation) => beneath(reservation, of),
-            Counted::Server { cpu, .. } => {
-                let least = self.longest_period_of_servers(*cpu);
-                match self.position_of(*cpu) {
-                    Some(cpu) => Ok(least.max(of(on_cpu(cpu), 0)?)),
-                    None => Ok(least),
-                }
-            }
+            Counted::Server { cpu, .. } => beneath_server(*cpu, of),
             Counted::Channel(_) => self.busy_with_channels(leaving, of),
             Counted::Excess { id } => match self.entries.get(id).map(|entry| &entry.executed) {
                 Some(Executed::Executor { cpu, .. }) => of(on_cpu(*cpu), 0),
                 Some(Executed::Deadline { counted, .. }) => beneath(counted, of),
+                Some(Executed::Server { cpu, .. }) => beneath_server(*cpu, of),
                 Some(Executed::Sending { .. }) => self.busy_with_channels(leaving, of),
                 _ => Ok(0),
             },

@@ -157,6 +157,29 @@ fn what_has_left_counts_for_a_while() {
     assert_eq!(system.leaving().count(), 1, "the old one counts beside it");
 }
 
+/// Checks that a server with another budget and the same period counts as the larger of both for a
+/// while, so that less is never refused and more needs no room for both.
+#[test]
+fn another_budget_counts_as_the_larger_of_both() {
+    let (mut system, steps) = (system(1), &mut Steps::default());
+    system.admit(0, server("6ms/10ms", None), steps).expect("alone");
+    system.change(0, server("7ms/10ms", None), Some(at(1)), steps).expect("7 of 10 ms");
+    assert_eq!(system.leaving().count(), 0);
+    system.change(0, server("1ms/10ms", None), Some(at(2)), steps).expect("less");
+    let other = server("2ms/10ms", None);
+    assert!(system.admit(1, other, steps).is_err(), "it may have used 7 ms");
+    assert!(!system.settle(at(11)) && system.settle(at(12)));
+    system.admit(1, other, steps).expect("1 + 2·2 ms and more");
+    let no = system.change(0, server("7ms/10ms", None), Some(at(13)), steps);
+    assert!(no.is_err(), "the other's jobs would be late");
+    let at_first: Vec<_> = system.served_on(0).map(|(id, of)| (id, of.budget())).collect();
+    let ms = Service::from_millis;
+    assert_eq!(at_first, [(0, ms(1)), (1, ms(2))]);
+    system.retire(0, at(14));
+    assert!(system.settle(at(30)));
+    assert_eq!(system.served_on(0).count(), 1);
+}
+
 #[test]
 fn a_cpu_has_as_many_servers_as_levels() {
     let (mut system, steps) = (system(1), &mut Steps::default());

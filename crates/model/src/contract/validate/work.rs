@@ -272,6 +272,7 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
         let keys = [("enforcement", &raw.enforcement), ("backend", &raw.backend)];
         let given = keys.into_iter().find_map(|(key, given)| Some((key, given.as_ref()?.span())));
         let given = given.or_else(|| Some(("cpu", raw.cpu.as_ref()?.span())));
+        let given = given.or_else(|| Some(("adapt", raw.adapt.as_ref()?.span())));
         return match given {
             None => Ok(None),
             Some((key, span)) => problem(
@@ -323,5 +324,28 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
             );
         }
     }
-    Ok(Some(Holding { reservation, enforcement, backend, cpu }))
+    let adapt = match &raw.adapt {
+        None => None,
+        Some(given) => {
+            let range = *given.get_ref();
+            let of = reservations[reservation].reservation;
+            if backend != Some(Backend::Server) {
+                return problem(
+                    given.span(),
+                    "only a server follows its program's use; add backend = \"server\"",
+                );
+            }
+            if !(range.least()..=range.most()).contains(&of.budget())
+                || range.most().at_full_speed() > of.period()
+            {
+                let text = format!(
+                    "the range is {range}; it must contain the budget of the reservation and end \
+                     within its period, {of}"
+                );
+                return problem(given.span(), text);
+            }
+            Some(range)
+        }
+    };
+    Ok(Some(Holding { reservation, enforcement, backend, cpu, adapt }))
 }
