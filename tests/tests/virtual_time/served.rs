@@ -121,8 +121,9 @@ fn arrivals<'a>(rng: &mut ChaCha8Rng, of: &'a [Task]) -> Box<dyn Arrivals + 'a> 
     }
 }
 
-/// Runs the host, and returns the late jobs of tasks and the longest response of each holder.
-fn run(host: &Host, rng: &mut ChaCha8Rng) -> (u64, Vec<Duration>) {
+/// Runs the host, and returns the late jobs of tasks and the longest response of each holder. With
+/// `changes` servers have smaller budgets at times, and their own again.
+fn run(host: &Host, changes: bool, rng: &mut ChaCha8Rng) -> (u64, Vec<Duration>) {
     let until = Instant::from_nanos(4_000 * GRAIN);
     let above: Vec<_> = host.kernel.iter().map(|one| (*one, Demand::Drawn)).collect();
     let kernel = Servers::new(&above, None, ChaCha8Rng::seed_from_u64(rng.random()));
@@ -132,6 +133,15 @@ fn run(host: &Host, rng: &mut ChaCha8Rng) -> (u64, Vec<Duration>) {
     let holders = arrivals(rng, &host.holders);
     let sink = Longest(&longest);
     let mut served = Served::new(kernel, reservations, holders, until, host.late, sink);
+    for (at, (own, _)) in host.servers.iter().enumerate().filter(|_| changes) {
+        for _ in 0..rng.random_range(0..6) {
+            let when = Instant::from_nanos(rng.random_range(0..4_000 * GRAIN));
+            let least = host.late.as_nanos().max(1);
+            let budget = rng.random_range(least..=own.budget().as_nanos().max(least));
+            let budget = if rng.random() { own.budget() } else { Service::from_nanos(budget) };
+            served.change(at, Reservation::new(budget, own.period()).expect("less"), when);
+        }
+    }
     let late = if host.tasks.is_empty() {
         0
     } else {
@@ -159,7 +169,7 @@ fn jobs_in_servers_and_tasks_beneath_them_are_in_time() {
         let host = draw(&mut rng);
         beneath += usize::from(!host.servers.is_empty() && !host.tasks.is_empty());
         for _ in 0..3 {
-            let (late, longest) = run(&host, &mut rng);
+            let (late, longest) = run(&host, false, &mut rng);
             assert_eq!(late, 0, "host {number}: a task was late");
             for ((one, bound), longest) in host.servers.iter().zip(longest) {
                 assert!(longest <= *bound, "host {number}: {one} took {longest}, not {bound}");
@@ -172,6 +182,24 @@ fn jobs_in_servers_and_tasks_beneath_them_are_in_time() {
         with_bound > 30_000 && near > 12_000 && beneath > 4_500,
         "{with_bound} {near} {beneath}"
     );
+}
+
+/// Tests that servers whose budgets change within their periods take no more from everything beneath
+/// than with their largest.
+#[test]
+fn servers_that_change_their_budgets_take_no_more_than_the_largest() {
+    let mut rng = ChaCha8Rng::seed_from_u64(420);
+    let mut beneath = 0;
+    for number in 0..6_000 {
+        let host = draw(&mut rng);
+        if host.servers.is_empty() {
+            continue;
+        }
+        beneath += usize::from(!host.tasks.is_empty());
+        let (late, _) = run(&host, true, &mut rng);
+        assert_eq!(late, 0, "host {number}: a task was late");
+    }
+    assert!(beneath > 2_000, "{beneath}");
 }
 
 /// A holder that always has work gets its budget in every period, each from its start on.

@@ -230,6 +230,7 @@ mod tests {
             choice: Choice { backend: Backend::Timetable, because: "of a test".into() },
             cpu: Some(1),
             broker: grant,
+            adapt: None,
         };
         let usage = Usage {
             first_thread: None,

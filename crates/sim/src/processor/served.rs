@@ -30,6 +30,8 @@ pub struct Served<P, A, S> {
     first: Option<usize>,
     /// The last answer of the processor.
     stretch: Stretch,
+    /// Changes of servers that are still to come: when, which, and to what.
+    changes: Vec<(Instant, usize, Reservation)>,
 }
 
 struct Holder {
@@ -90,7 +92,14 @@ impl<P: Processor, A: Arrivals, S: Sink> Served<P, A, S> {
         let holders = reservations.into_iter().zip(0..).map(holder).collect();
         let stretch = processor.at(Instant::ZERO, false);
         let now = Instant::ZERO;
-        Self { processor, holders, arrivals, until, late, sink, now, first: None, stretch }
+        let (first, changes) = (None, Vec::new());
+        Self { processor, holders, arrivals, until, late, sink, now, first, stretch, changes }
+    }
+
+    /// Changes the server at this position at an instant that is still to come. The driver is told at
+    /// once.
+    pub fn change(&mut self, position: usize, to: Reservation, at: Instant) {
+        self.changes.push((at, position, to));
     }
 
     /// Runs the remaining jobs to their ends.
@@ -105,6 +114,9 @@ impl<P: Processor, A: Arrivals, S: Sink> Served<P, A, S> {
     /// Returns when something happens next.
     fn next(&self) -> Instant {
         let mut next = if self.first.is_some() { self.stretch.until } else { Instant::MAX };
+        for (at, _, _) in &self.changes {
+            next = next.min(*at);
+        }
         for (at, holder) in self.holders.iter().enumerate() {
             if holder.coming.known < self.until {
                 next = next.min(holder.coming.known);
@@ -138,6 +150,12 @@ impl<P: Processor, A: Arrivals, S: Sink> Served<P, A, S> {
             self.complete_if_done(task);
             self.arrive(task);
             self.holders[task].look(next, self.late);
+        }
+        let holders = &mut self.holders;
+        for (_, at, to) in self.changes.extract_if(.., |(at, _, _)| *at <= next) {
+            let holder = &mut holders[at];
+            holder.server.change(to, next, holder.used);
+            holder.decide(next, self.late);
         }
         self.first = self.holders.iter().position(|one| one.is_served && !one.jobs.is_empty());
         self.stretch = self.processor.at(next, self.first.is_some());
@@ -197,18 +215,22 @@ impl<P: Processor, A: Arrivals, S: Sink> Served<P, A, S> {
 impl Holder {
     /// Has the driver look, if it does so at `now`.
     fn look(&mut self, now: Instant, late: Duration) {
-        let Decision { left, until, idle } = match self.look {
+        match self.look {
             Look::Period { at, limit } if now < at => {
-                if self.used < limit {
-                    return;
+                if self.used >= limit {
+                    self.look = Look::Exhausted { known: now + late };
+                    self.look(now, late);
                 }
-                self.look = Look::Exhausted { known: now + late };
-                return self.look(now, late);
             }
-            Look::Exhausted { known } if now < known => return,
-            Look::Use { noticed } if self.used < noticed => return,
-            _ => self.server.at(now, self.used),
-        };
+            Look::Exhausted { known } if now < known => {}
+            Look::Use { noticed } if self.used < noticed => {}
+            _ => self.decide(now, late),
+        }
+    }
+
+    /// Has the driver look at `now`.
+    fn decide(&mut self, now: Instant, late: Duration) {
+        let Decision { left, until, idle } = self.server.at(now, self.used);
         self.is_served = !left.is_zero();
         let limit = if self.is_served { self.used + left } else { Service::MAX };
         self.look = if idle {
