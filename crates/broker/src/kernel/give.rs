@@ -2,14 +2,15 @@
 
 use punctual_analysis::UpcallOrder;
 use punctual_linux::sched::{self, Class};
+use punctual_linux::thread::Tid;
 use punctual_model::Duration;
 use punctual_runtime::level_order::GUARD;
 use rustix::process::Resource;
 
 use super::class::{PRIORITY, level, pin, take_class};
 use super::error::GiveError;
-use super::limits::{limits_of, set_limit};
-use super::peer::Process;
+use super::limits::{limits_of, set_limit, settable_limits_of};
+use super::peer::{Process, Thread};
 use crate::ledger::OldLimits;
 use punctual_client::want::{Guarantee, Want};
 
@@ -40,39 +41,65 @@ impl Means {
         cpu: Option<u32>,
     ) -> Result<(), GiveError> {
         let thread = want.thread;
+        let seen = process.thread(thread).filter(|seen| seen.start == started);
+        let seen = seen.ok_or(GiveError::NotYours { thread, pid: process.id.pid })?;
+        self.prepare(process, uid, want, &seen, cpu)?;
+        self.put_in_force(process, want, &seen)
+    }
+
+    /// Does everything of [`Self::give`] that gives the thread nothing: checks whose it is, limits
+    /// how long it may run, and puts it on its CPU. `seen` is the thread when it was first seen.
+    pub fn prepare(
+        &self,
+        process: &Process,
+        uid: u32,
+        want: &Want,
+        seen: &Thread,
+        cpu: Option<u32>,
+    ) -> Result<(), GiveError> {
+        let thread = want.thread;
         let pid = process.id.pid;
-        let same = || match process.thread_start(thread) {
-            Some(start) if start == started => Ok(()),
-            _ => Err(GiveError::NotYours { thread, pid }),
-        };
-        same()?;
+        still_has(process, thread, seen)?;
         // Not checked again below: a class outlives execve(2), so the holder of a grant may execute
         // another user's program at any time.
         if !process.belongs_to(uid) {
             return Err(GiveError::OtherUser { pid, uid });
         }
+        // The kernel ends the budgets of the one, and the dispatcher those of the other.
+        if matches!(want.what, Guarantee::Reservation(_) | Guarantee::Program { .. }) {
+            return Ok(());
+        }
+        self.limit_running(process)?;
+        let cpu = match &want.what {
+            Guarantee::Upcalls(_) => cpu.and_then(|cpu| self.cpus.get(cpu as usize)),
+            _ => None,
+        };
+        if let Some(&cpu) = cpu {
+            pin(thread, &[cpu]).map_err(|errno| GiveError::Pinned { thread, cpu, errno })?;
+        }
+        Ok(())
+    }
+
+    /// Gives a thread its class, or its process the limit, after [`Self::prepare`].
+    pub fn put_in_force(
+        &self,
+        process: &Process,
+        want: &Want,
+        seen: &Thread,
+    ) -> Result<(), GiveError> {
+        let thread = want.thread;
         match &want.what {
-            Guarantee::Upcalls(upcalls) => {
-                self.limit_running(process)?;
-                if let Some(&cpu) = cpu.and_then(|cpu| self.cpus.get(cpu as usize)) {
-                    pin(thread, &[cpu]).map_err(|errno| GiveError::Pinned {
-                        thread,
-                        cpu,
-                        errno,
-                    })?;
+            Guarantee::Upcalls(upcalls) => match self.order {
+                UpcallOrder::LevelOrder => set_limit(
+                    process,
+                    Resource::Rtprio,
+                    "RLIMIT_RTPRIO",
+                    (GUARD.into(), GUARD.into()),
+                )?,
+                UpcallOrder::FixedLevel => {
+                    sched::set_resetting(thread, Class::Fifo { priority: level(upcalls) })?;
                 }
-                match self.order {
-                    UpcallOrder::LevelOrder => set_limit(
-                        process,
-                        Resource::Rtprio,
-                        "RLIMIT_RTPRIO",
-                        (GUARD.into(), GUARD.into()),
-                    )?,
-                    UpcallOrder::FixedLevel => {
-                        sched::set_resetting(thread, Class::Fifo { priority: level(upcalls) })?;
-                    }
-                }
-            }
+            },
             Guarantee::Reservation(reservation) => {
                 sched::set_without_retry(
                     thread,
@@ -82,16 +109,15 @@ impl Means {
             // The dispatcher holds it.
             Guarantee::Program { .. } => {}
             Guarantee::Priority { .. } => {
-                self.limit_running(process)?;
                 sched::set_resetting(thread, Class::Fifo { priority: PRIORITY })?;
             }
         }
-        same().inspect_err(|_| _ = take_class(thread))
+        still_has(process, thread, seen).inspect_err(|_| _ = take_class(thread))
     }
 
     /// Returns the limits of a process before its first grant, if they will be changed.
     pub fn old_limits(&self, process: &Process) -> Option<OldLimits> {
-        self.may_limit.then(|| limits_of(process.id.pid)).flatten()
+        self.may_limit.then(|| settable_limits_of(process.id.pid)).flatten()
     }
 
     fn limit_running(&self, process: &Process) -> Result<(), GiveError> {
@@ -113,4 +139,12 @@ impl Means {
             Err(GiveError::NoRunLimit { pid, has, most: hard })
         }
     }
+}
+
+/// Checks that the thread that was `seen` is still a thread of `process`.
+fn still_has(process: &Process, thread: Tid, seen: &Thread) -> Result<(), GiveError> {
+    if process.still_has(seen) {
+        return Ok(());
+    }
+    Err(GiveError::NotYours { thread, pid: process.id.pid })
 }

@@ -1,6 +1,8 @@
 //! Resource limits of other processes.
 
+use punctual_linux::process::{Limit, limit_of};
 use punctual_linux::procfs;
+use punctual_linux::thread::Tid;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -31,6 +33,14 @@ pub(super) fn restore(
     (soft, hard): (Option<u64>, Option<u64>),
 ) -> Result<(), Errno> {
     prlimit(Pid::from_raw(pid), resource, Rlimit { current: soft, maximum: hard }).map(|_| ())
+}
+
+/// Returns the limits of a process whose limits this process may set (prlimit(2)). The text of
+/// [`limits_of`] takes the kernel twenty times as long, and a request waits for it.
+pub(super) fn settable_limits_of(pid: i32) -> Option<OldLimits> {
+    let process = Tid::from_raw(pid)?;
+    let limit = |limit| limit_of(process, limit).ok();
+    Some(OldLimits { rtprio: limit(Limit::Rtprio)?, rttime: limit(Limit::Rttime)? })
 }
 
 /// Reads the limits from /proc/PID/limits, which every user may read; prlimit(2) would need
@@ -68,6 +78,8 @@ mod tests {
         let limits = OldLimits { rtprio: (Some(0), Some(5)), rttime: (Some(200_000), None) };
         assert_eq!(parse_limits(text), Some(limits));
         assert_eq!(parse_limits("Max realtime priority 0 0"), None);
-        assert!(limits_of(std::process::id() as i32).is_some());
+        let us = std::process::id() as i32;
+        assert!(limits_of(us).is_some());
+        assert_eq!(settable_limits_of(us), limits_of(us));
     }
 }

@@ -1,7 +1,9 @@
 //! The process at the other end of a socket.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use punctual_linux::procfs;
@@ -141,8 +143,18 @@ impl Process {
 
     /// Returns the start of `thread`, if it is a thread of this process.
     pub fn thread_start(&self, thread: Tid) -> Option<u64> {
-        let start = start_of(self.id.pid, thread.as_raw())?;
-        (!self.has_ended()).then_some(start)
+        self.thread(thread).map(|found| found.start)
+    }
+
+    /// Returns `thread`, if it is a thread of this process.
+    pub fn thread(&self, thread: Tid) -> Option<Thread> {
+        let found = Thread::open(self.id.pid, thread.as_raw())?;
+        (!self.has_ended()).then_some(found)
+    }
+
+    /// Returns whether a thread of this process has not ended.
+    pub fn still_has(&self, thread: &Thread) -> bool {
+        thread.stat.read_at(&mut [0], 0).is_ok_and(|length| length > 0) && !self.has_ended()
     }
 }
 
@@ -152,10 +164,32 @@ impl AsFd for Process {
     }
 }
 
+/// A thread, which may have ended.
+///
+/// Its file of /proc stays open. It belongs to this thread for ever: it cannot be read when the
+/// thread has ended, even if another one has got its id. Reading it again saves opening it.
+#[derive(Debug)]
+pub struct Thread {
+    /// Its start, in clock ticks since the boot.
+    pub start: u64,
+    stat: File,
+}
+
+impl Thread {
+    fn open(pid: i32, thread: i32) -> Option<Self> {
+        let stat = File::open(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+        // The 22 fields up to the start have fewer bytes, and come in one piece.
+        let mut text = [0; 1024];
+        let length = stat.read_at(&mut text, 0).ok()?;
+        let start = parse_start(&String::from_utf8_lossy(&text[..length]))?;
+        Some(Self { start, stat })
+    }
+}
+
 /// Returns the start of a thread of a process, in clock ticks since the boot; `None` if the process
 /// has no such thread.
 pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
-    parse_start(&procfs::text(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+    Thread::open(pid, thread).map(|found| found.start)
 }
 
 /// Returns field 22 of /proc/PID/task/TID/stat. The second field is the name in parentheses, which
@@ -186,6 +220,27 @@ mod tests {
         assert!(us.thread_start(thread::current()).is_some());
         assert_eq!(us.thread_start(Tid::from_raw(1).expect("init")), None);
         assert!(Process::find(ProcessId { pid, start: start + 1 }).is_none());
+    }
+
+    #[test]
+    fn an_ended_thread_is_known_to_have_ended() {
+        let pid = std::process::id() as i32;
+        let start = start_of(pid, pid).expect("we live");
+        let us = Process::find(ProcessId { pid, start }).expect("we live");
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(thread::current()).expect("waited for");
+            let _ = ended.recv();
+        });
+        let seen = us.thread(told.recv().expect("it says")).expect("it lives");
+        assert!(us.still_has(&seen));
+        drop(end);
+        other.join().expect("no panic");
+        // The kernel may take a moment to remove it.
+        while us.still_has(&seen) {
+            punctual_linux::clock::sleep(punctual_model::Duration::from_millis(1));
+        }
     }
 
     #[test]

@@ -78,16 +78,8 @@ impl Server {
         }
         let peer = Rc::clone(&connection.peer);
         let mut files = Vec::new();
-        let asked_anew = matches!(envelope.ask, ClientMessage::Request { .. });
         let answer = self.answer(id, &peer, envelope.ask, &mut files);
-        let granted = match answer {
-            Answer::Granted { grant, cpu: Some(_), .. } if asked_anew => Some(grant),
-            _ => None,
-        };
         self.reply(id, envelope.id, answer, files);
-        if let Some(grant) = granted {
-            self.police_live(grant);
-        }
     }
 
     /// Answers a request on a connection, which may then send the next one.

@@ -13,7 +13,7 @@ use super::refusals::{Stop, shorten};
 use crate::dispatcher::Program;
 use crate::guard;
 use crate::kernel::GiveError;
-use crate::kernel::peer::{Peer, Process};
+use crate::kernel::peer::{Peer, Process, Thread};
 use crate::ledger::{Record, since_1970};
 use punctual_client::grant::{GrantId, Token};
 use punctual_client::want::{Guarantee, Kind, RawWant, Want};
@@ -70,7 +70,7 @@ impl Server {
 
     fn request(&mut self, connection: u64, peer: &Rc<Peer>, raw: RawWant) -> Result<Answer, Stop> {
         let want = Want::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
-        let started = self.started(peer, &want)?;
+        let seen = self.thread_of(peer, &want)?;
         self.one_at_a_time(peer, &want)?;
         let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
@@ -87,7 +87,7 @@ impl Server {
             uid: peer.uid,
             gids: peer.gids.clone(),
             process: peer.process.id,
-            thread_start: started,
+            thread_start: seen.start,
             want: raw,
             old_limits: limited.then(|| self.limits_before(peer)).flatten(),
             old_cpus: cpu.map(|_| thread::affinity_of(want.thread)),
@@ -101,11 +101,17 @@ impl Server {
         let what = shorten(&want.what);
         let unwatched = |why| Stop::Error(format!("the process cannot be watched: {why}"));
         // Watch first, then put in force: if the broker ends in between, the guard knows of the
-        // grant. Nothing is granted that is not watched; the thread's CPU is watched once the
-        // answer is on its way.
-        let kept = if !self.police(&record, &want, None) {
+        // grant. Nothing is granted that is not watched. The thread is on its CPU before, so one
+        // order to the guard is enough.
+        let process = &peer.process;
+        let kept = if let Err(why) = self.means.prepare(process, peer.uid, &want, &seen, cpu) {
+            Err(self.not_given(connection, peer, &want, why))
+        } else if !self.police(&record, &want, cpu) {
             Err(unwatched(rustix::io::Errno::PIPE))
-        } else if let Err(why) = self.put_in_force(id, &peer.process, peer.uid, &want, started, cpu)
+        } else if let Err(why) = self
+            .means
+            .put_in_force(process, &want, &seen)
+            .and_then(|()| self.hold_program(id, process, peer.uid, &want, cpu))
         {
             Err(self.not_given(connection, peer, &want, why))
         } else {
@@ -250,6 +256,18 @@ impl Server {
         cpu: Option<u32>,
     ) -> Result<(), GiveError> {
         self.means.give(process, uid, want, started, cpu)?;
+        self.hold_program(id, process, uid, want, cpu)
+    }
+
+    /// Has the dispatcher hold a program, if `want` is for one.
+    fn hold_program(
+        &mut self,
+        id: GrantId,
+        process: &Process,
+        uid: u32,
+        want: &Want,
+        cpu: Option<u32>,
+    ) -> Result<(), GiveError> {
         let Guarantee::Program { reservation, enforcement } = want.what else { return Ok(()) };
         let no_cpu = || GiveError::NotHeld("its CPU is gone".into());
         let program = Program {
@@ -273,13 +291,13 @@ impl Server {
         able && quota.allow.contains(&Kind::Program)
     }
 
-    fn started(&self, peer: &Peer, want: &Want) -> Result<u64, Stop> {
+    fn thread_of(&self, peer: &Peer, want: &Want) -> Result<Thread, Stop> {
         let (thread, pid) = (want.thread, peer.process.id.pid);
         if want.what.kind() == Kind::Program && thread.as_raw() != pid {
             return Err(Stop::Error(GiveError::NoProcess { thread }.to_string()));
         }
         let not_yours = || Stop::Error(GiveError::NotYours { thread, pid }.to_string());
-        peer.process.thread_start(thread).ok_or_else(not_yours)
+        peer.process.thread(thread).ok_or_else(not_yours)
     }
 
     fn one_at_a_time(&self, peer: &Peer, want: &Want) -> Result<(), Stop> {

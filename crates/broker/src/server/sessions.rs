@@ -16,7 +16,7 @@ use crate::kernel::sweep::{Allowed, sweep};
 use crate::kernel::take::Beside;
 use crate::ledger::{ProcessId, Record};
 use punctual_client::grant::GrantId;
-use punctual_client::want::{Kind, Want};
+use punctual_client::want::{Guarantee, Kind, Want};
 use punctual_client::wire::Event;
 
 impl Server {
@@ -52,6 +52,12 @@ impl Server {
         info!(pid = process.pid, uid, grants, channels = channels.len(), "process ended");
         let source = held.source;
         self.process_of_channels_ended(&channels);
+        // Its children may be alive.
+        for id in &ids {
+            if let Some(what) = self.grants.get(id).map(|live| live.want.what.clone()) {
+                self.let_program_go(*id, &what);
+            }
+        }
         self.strike(&ids);
         self.forget(&ids);
         // Its end is reported once; messages of its channels that still leave need no process.
@@ -141,6 +147,7 @@ impl Server {
         record: &Record,
         want: &Want,
     ) -> Option<Record> {
+        self.let_program_go(record.id, &want.what);
         let beside = Beside {
             // Only upcalls and bare priority use limits.
             limited: self
@@ -191,7 +198,6 @@ impl Server {
 
     fn forget_one(&mut self, id: GrantId) {
         self.guard.order(&guard::Order::Forget(id));
-        self.let_program_go(id);
         self.admission.release(id, clock::now());
         self.over.remove(&id);
         let Some(live) = self.grants.remove(&id) else { return };
@@ -201,11 +207,9 @@ impl Server {
         self.forget_process_if_idle(process);
     }
 
-    /// Has the dispatcher let a program go, if it holds it by this grant.
-    fn let_program_go(&mut self, id: GrantId) {
-        let is_program =
-            self.grants.get(&id).is_some_and(|live| live.want.what.kind() == Kind::Program);
-        if let (true, Some(dispatcher)) = (is_program, &mut self.dispatcher) {
+    /// Has the dispatcher let a program go, if the grant is for one.
+    fn let_program_go(&mut self, id: GrantId, what: &Guarantee) {
+        if let (Guarantee::Program { .. }, Some(dispatcher)) = (what, &mut self.dispatcher) {
             dispatcher.release(id);
         }
     }

@@ -3,6 +3,7 @@
 
 mod guard;
 mod introduce;
+mod limits;
 mod signals;
 mod spawn;
 mod threads;
@@ -10,6 +11,7 @@ mod wait;
 
 pub use guard::Guard;
 pub use introduce::{Introduced, introduce_on_exec};
+pub use limits::{Limit, limit_of};
 /// The kernel's reason for a refusal.
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
