@@ -19,7 +19,6 @@ mod messages;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::rc::{Rc, Weak};
 
 use punctual_linux::sched::{self, Class};
@@ -46,15 +45,8 @@ use punctual_client::wire::GuardStatus;
 /// up. A guard that wakes up a few packets later looks as well as before.
 pub const PRIORITY: u8 = level_order::GUARD + 1;
 
-/// The most grants that are looked at in the interval of looks, however many there are.
-pub const A_SAMPLE: usize = 128;
-
-/// The parts of the interval, each with its own grants. A wake-up delays everything below the
-/// guard, such as a request to the broker, so it looks at the grants of one part.
-const PARTS: u64 = 8;
-
-/// So many grants, one made after the other, are of the same part.
-const TOGETHER: u64 = 16;
+/// The most grants that one wake-up looks at: bounds its length, however many grants there are.
+pub const AT_A_GO: usize = 128;
 
 /// The most orders that are carried out before the next check for a look.
 const ORDERS_AT_A_GO: usize = 256;
@@ -88,19 +80,14 @@ struct Guard {
     sample: Duration,
     orphan: Duration,
     orphan_at: Option<Instant>,
-    /// By [`place`].
-    watched: BTreeMap<(u64, GrantId), Watch>,
+    watched: BTreeMap<GrantId, Watch>,
     processes: BTreeMap<ProcessId, Weak<Process>>,
     /// For each person, the time until which it would have to rest for the debts of grants that
     /// have ended.
     owed: BTreeMap<u32, Instant>,
-    /// For each part, the grant after which the next look begins.
-    sampled: [GrantId; PARTS as usize],
-    /// The part that is looked at next.
-    part: u64,
+    /// The grant after which the next look begins.
+    sampled: GrantId,
     next: Instant,
-    /// The use that was found since the broker was last told that the guard is alive.
-    used: Vec<(GrantId, u64)>,
     looks: GuardStatus,
     untold: BTreeMap<(GrantId, u8), News>,
     answers: VecDeque<u64>,
@@ -118,10 +105,8 @@ impl Guard {
             watched,
             processes,
             owed,
-            sampled: [GrantId(0); PARTS as usize],
-            part: 0,
+            sampled: GrantId(0),
             next: clock::now(),
-            used: Vec::new(),
             looks: GuardStatus::default(),
             untold,
             answers,
@@ -136,19 +121,12 @@ impl Guard {
             self.take_orders();
             let now = clock::now();
             if now >= self.next {
-                self.look();
+                let used = self.look();
                 self.looks.count(clock::now().saturating_since(self.next));
                 self.tell_all();
-                // With nothing to look at, only the broker waits.
-                let idle = self.watched.is_empty();
-                self.part = if idle { 0 } else { (self.part + 1) % PARTS };
-                if self.part == 0 {
-                    let used = std::mem::take(&mut self.used);
-                    self.tell(News::Alive { used, looks: self.looks });
-                }
-                let pause = if idle { self.sample } else { self.sample / PARTS };
+                self.tell(News::Alive { used, looks: self.looks });
                 // After a stop, go on from now.
-                self.next = (self.next + pause).max(now);
+                self.next = (self.next + self.sample).max(now);
             }
             if self.link.is_none() {
                 let since = *self.orphan_at.get_or_insert(now);
@@ -200,7 +178,7 @@ impl Guard {
 
     fn watch(&mut self, watched: Watched, now: Instant) {
         let grant = watched.grant;
-        if let Some(watch) = self.watched.get_mut(&place(grant)) {
+        if let Some(watch) = self.watched.get_mut(&grant) {
             return watch.change(watched);
         }
         let owed = self
@@ -208,27 +186,22 @@ impl Guard {
             .get(&watched.person)
             .map_or(Duration::ZERO, |until| until.saturating_since(now));
         let (id, thread) = (watched.process, watched.thread);
-        let start = watched.thread_start;
+        let is_alive = start_of(id.pid, thread) == Some(watched.thread_start);
         let process = self.processes.get(&id).and_then(Weak::upgrade);
         let process = process.or_else(|| Process::find(id).map(Rc::new));
         match process.and_then(|process| Watch::open(watched, process, now, owed)) {
             Some(watch) => {
                 self.processes.insert(id, Rc::downgrade(watch.process()));
-                if self.watched.is_empty() {
-                    self.next = self.next.min(now + self.sample / PARTS);
-                }
-                self.watched.insert(place(grant), watch);
+                self.watched.insert(grant, watch);
             }
-            None if start_of(id.pid, thread) == Some(start) => {
-                self.must_tell(News::Unseen { grant });
-            }
+            None if is_alive => self.must_tell(News::Unseen { grant }),
             None => self.must_tell(News::Ended { grant }),
         }
     }
 
     fn forget(&mut self, grant: GrantId, now: Instant) {
         self.untold.retain(|(of, _), _| *of != grant);
-        let Some(mut watch) = self.watched.remove(&place(grant)) else { return };
+        let Some(mut watch) = self.watched.remove(&grant) else { return };
         self.owed.retain(|_, until| *until > now);
         let rest = watch.rest_owed(now);
         if !rest.is_zero() {
@@ -242,26 +215,23 @@ impl Guard {
         }
     }
 
-    /// Looks at the next few grants of the part whose turn it is, and notes the use of those whose
-    /// window ended.
-    fn look(&mut self) {
-        let (part, sampled) = (self.part, self.sampled[self.part as usize]);
-        let (first, last) = ((part, GrantId(0)), (part, GrantId(u64::MAX)));
-        let of_part = self.watched.range(first..=last).count();
-        let most = at_a_go(of_part, self.watched.len());
-        let id = |((_, grant), _): (&(u64, GrantId), _)| *grant;
-        let after = (Bound::Excluded((part, sampled)), Bound::Included(last));
-        let mut grants: Vec<GrantId> = self.watched.range(after).take(most).map(id).collect();
-        let before = self.watched.range(first..=(part, sampled));
-        grants.extend(before.take(most - grants.len()).map(id));
+    /// Looks at the next few grants and returns the use of those whose window ended.
+    fn look(&mut self) -> Vec<(GrantId, u64)> {
+        let after = (std::ops::Bound::Excluded(self.sampled), std::ops::Bound::Unbounded);
+        let mut grants: Vec<GrantId> =
+            self.watched.range(after).take(AT_A_GO).map(|(grant, _)| *grant).collect();
+        let first = self.watched.range(..=self.sampled).take(AT_A_GO - grants.len());
+        grants.extend(first.map(|(grant, _)| *grant));
         let here = thread::affinity();
+        let mut used = Vec::new();
         for grant in grants {
-            self.sampled[part as usize] = grant;
-            let Some(watch) = self.watched.get_mut(&place(grant)) else { continue };
+            self.sampled = grant;
+            let Some(watch) = self.watched.get_mut(&grant) else { continue };
             let looked = watch.look(clock::now(), &here);
-            self.used.extend(looked.used_ppm.map(|ppm| (grant, ppm)));
+            used.extend(looked.used_ppm.map(|ppm| (grant, ppm)));
             looked.news.into_iter().for_each(|news| self.must_tell(news));
         }
+        used
     }
 
     fn must_tell(&mut self, news: News) {
@@ -289,42 +259,5 @@ impl Guard {
     /// orders are read.
     fn tell(&self, news: News) -> bool {
         self.link.as_ref().is_some_and(|link| link.send(&news).is_ok())
-    }
-}
-
-/// Returns the part of the interval in which a grant is looked at, always the same, and the grant.
-fn place(grant: GrantId) -> (u64, GrantId) {
-    (grant.0 / TOGETHER % PARTS, grant)
-}
-
-/// Returns how many grants of a part with `of_part` of them are looked at in each interval, beside
-/// `all` grants: every one in as many intervals as if 128 of all were looked at in each.
-fn at_a_go(of_part: usize, all: usize) -> usize {
-    of_part.div_ceil(all.div_ceil(A_SAMPLE).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_grant_is_looked_at_as_often_as_if_a_sample_were_one_look() {
-        for all in 1..2_000_usize {
-            for of_part in 1..=all {
-                let most = at_a_go(of_part, all);
-                assert!(most <= A_SAMPLE, "{of_part} of {all}");
-                assert!(of_part.div_ceil(most) <= all.div_ceil(A_SAMPLE), "{of_part} of {all}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_look_at_grants_made_one_after_the_other_is_short() {
-        for all in [1, 16, 17, 128, 129, 1_000_u64] {
-            for part in 0..PARTS {
-                let of_part = (1..=all).filter(|grant| place(GrantId(*grant)).0 == part).count();
-                assert!(at_a_go(of_part, all as usize) <= 2 * TOGETHER as usize, "{all}");
-            }
-        }
     }
 }
