@@ -92,6 +92,28 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Returns the living process with this identity, its effective user and its groups, for a
+    /// connection that asks on its behalf.
+    pub fn find(id: ProcessId) -> Result<Self, PeerError> {
+        let process = Process::find(id).ok_or_else(gone)?;
+        let status = procfs::text(format!("/proc/{}/status", id.pid))?;
+        let same_users = has_our_users(id.pid)?;
+        let (uids, mut gids) = (ids(&status, "Uid:"), ids(&status, "Gid:"));
+        // Only now it is certain that what was read belongs to this process.
+        if process.has_ended() {
+            return Err(gone().into());
+        }
+        if !same_users {
+            return Err(PeerError::OtherNamespace { pid: id.pid });
+        }
+        let (Some(&uid), true) = (uids.get(1), gids.len() > 1) else { return Err(gone().into()) };
+        gids = vec![gids[1]];
+        gids.extend(groups(&status));
+        Ok(Self { process, uid, gids })
+    }
+}
+
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the process has ended")
 }
@@ -104,14 +126,17 @@ pub(super) fn has_our_users(pid: i32) -> io::Result<bool> {
 
 /// Returns the real, effective, saved and file system user in /proc/PID/status.
 pub fn users(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or("");
-    line.split_whitespace().filter_map(|uid| uid.parse().ok()).collect()
+    ids(status, "Uid:")
 }
 
 /// Returns the supplementary groups in /proc/PID/status.
 pub fn groups(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or("");
-    line.split_whitespace().filter_map(|gid| gid.parse().ok()).collect()
+    ids(status, "Groups:")
+}
+
+fn ids(status: &str, of: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap_or("");
+    line.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 impl Process {
@@ -232,6 +257,18 @@ mod tests {
             return println!("skipped: this host lets nobody make a user namespace");
         }
         assert!(seen);
+    }
+
+    #[test]
+    fn a_peer_that_is_named_is_as_the_one_that_connects() {
+        let pid = std::process::id() as i32;
+        let start = start_of(pid, pid).expect("we live");
+        let named = Peer::find(ProcessId { pid, start }).expect("we live");
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let connected = Peer::of(&ours).expect("we live");
+        assert_eq!(named.process.id, connected.process.id);
+        assert_eq!((named.uid, named.gids), (connected.uid, connected.gids));
+        assert!(Peer::find(ProcessId { pid, start: start + 1 }).is_err());
     }
 
     #[test]
