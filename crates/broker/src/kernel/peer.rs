@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::sys::socket::{getsockopt, sockopt};
+pub use punctual_linux::process::{parse_start, start_of};
 use punctual_linux::procfs;
 use punctual_linux::thread::Tid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -177,31 +178,10 @@ impl AsFd for Process {
     }
 }
 
-/// Returns the start of a thread of a process, in clock ticks since the boot; `None` if the process
-/// has no such thread.
-pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
-    parse_start(&procfs::text(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
-}
-
-/// Returns field 22 of /proc/PID/task/TID/stat. The second field is the name in parentheses, which
-/// may contain anything.
-pub fn parse_start(stat: &str) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use punctual_linux::thread;
-
-    #[test]
-    fn the_start_is_found_behind_any_name() {
-        let stat = "7 (a) R (b) S 1 7 7 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        assert_eq!(parse_start(stat), Some(4711));
-        assert_eq!(parse_start("7 (a"), None);
-        assert_eq!(parse_start(""), None);
-    }
 
     #[test]
     fn we_are_found_and_others_threads_are_not_ours() {
