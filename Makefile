@@ -3,8 +3,8 @@
 PACKAGES := pkg-config gcc g++ make libelf-dev zlib1g-dev
 # What the modem takes beside that; `punctual` does without.
 MODEM_PACKAGES := libspandsp-dev
-# Programs that the tests run as clients of the modem; without them those tests are ignored.
-TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3 python3-venv python3-pip
+# Programs that tests run: a bus of their own, and clients of the modem. Without them those tests are ignored.
+TEST_PACKAGES := dbus-bin dbus-daemon iproute2 lrzsz minicom minimodem python3 python3-venv python3-pip
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
@@ -30,7 +30,7 @@ KERNEL ?= 6.12
 # How many of the 41 seeds `make machines-soak` takes that together cut at every call.
 CUT_SEEDS ?= 41
 
-.PHONY: demo test test-python machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem deps modem-deps build build-modem msrv publish-check
+.PHONY: demo test test-python machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem install-rtkit deps modem-deps build build-modem build-rtkit msrv publish-check
 
 demo: build-modem
 	$(MODEM) demo $(ARGS)
@@ -128,6 +128,17 @@ install-punctual: build
 install-modem: build-modem
 	install -D -m 755 $(MODEM) $(DESTDIR)$(PREFIX)/bin/punctual-modem
 
+# punctual-rtkit, in the place of rtkit (docs/rtkit.md): its files have the names of rtkit's own.
+install-rtkit: build-rtkit
+	install -D -m 755 target/release/punctual-rtkit $(DESTDIR)$(PREFIX)/bin/punctual-rtkit
+	install -D -m 644 packaging/dbus/org.freedesktop.RealtimeKit1.conf -t $(DESTDIR)/usr/share/dbus-1/system.d
+	install -D -m 644 packaging/polkit/org.freedesktop.RealtimeKit1.policy -t $(DESTDIR)/usr/share/polkit-1/actions
+	install -d $(DESTDIR)/usr/lib/systemd/system $(DESTDIR)/usr/share/dbus-1/system-services
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/systemd/punctual-rtkit.service \
+		>$(DESTDIR)/usr/lib/systemd/system/punctual-rtkit.service
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/dbus/org.freedesktop.RealtimeKit1.service \
+		>$(DESTDIR)/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service
+
 # The oldest Rust that Cargo.toml states (rust-version) compiles everything.
 msrv: modem-deps
 	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) && \
@@ -140,6 +151,9 @@ publish-check:
 
 build: deps
 	cargo build --release --locked --package punctual-cli
+
+build-rtkit: deps
+	cargo build --release --locked --package punctual-rtkit
 
 build-modem: modem-deps
 	cargo build --release --locked --package punctual-modem

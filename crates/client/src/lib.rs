@@ -14,5 +14,5 @@ pub mod wire;
 
 pub use client::{
     Broker, ChannelError, ClientError, Granted, GrantedChannel, ReleaseError, RequestError, SOCKET,
-    SpawnError, Spawned, spawn_granted,
+    SavedGrant, SpawnError, Spawned, spawn_granted,
 };

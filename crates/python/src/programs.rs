@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use punctual::run::{self, Notice, Prepared, Reserve, Settings};
 use punctual_linux::clock;
 use punctual_linux::process::{Handle, Signal};
 use punctual_model::command::Backend;
-use punctual_model::{self as model, Enforcement, Reservation};
+use punctual_model::reservation::ReservationError;
+use punctual_model::{self as model, Enforcement};
 use pyo3::exceptions::{PyProcessLookupError, PyTimeoutError};
 use pyo3::prelude::*;
 
@@ -144,11 +146,9 @@ impl Program {
     }
 }
 
-/// Parses X/Y.
-pub(crate) fn parse(reservation: &str) -> PyResult<Reservation> {
-    reservation.parse().map_err(|why: punctual_model::reservation::ReservationError| {
-        BadInput::new_err(why.to_string())
-    })
+/// Parses X/Y, or a range of budgets.
+pub(crate) fn parse<T: FromStr<Err = ReservationError>>(text: &str) -> PyResult<T> {
+    text.parse().map_err(|why: ReservationError| BadInput::new_err(why.to_string()))
 }
 
 /// Runs the program to its end, and reports its start.

@@ -66,6 +66,8 @@ def test_a_refusal_is_raised_with_what_would_be_admitted():
         ([], {}, "no program"),
         (["/nowhere"], {}, "/nowhere"),
         (["true"], {"backend": "magic"}, "server"),
+        (["true"], {"adapt": "4ms..1ms"}, "not a range"),
+        (["true"], {"adapt": "3ms..4ms"}, "<= its budget <="),
         (["true"], {"cwd": "/nowhere"}, "/nowhere"),
     ],
 )

@@ -27,6 +27,24 @@ pub struct Means {
     pub cpus: Vec<usize>,
 }
 
+/// Makes `thread` of `process`, which runs as user `uid`, an ordinary one with this nice value.
+pub fn set_nice(process: &Process, uid: u32, thread: Tid, nice: i32) -> Result<(), GiveError> {
+    let pid = process.id.pid;
+    let not_yours = || GiveError::NotYours { thread, pid };
+    let started = process.thread_start(thread).ok_or_else(not_yours)?;
+    if !process.belongs_to(uid) {
+        return Err(GiveError::OtherUser { pid, uid });
+    }
+    let before = sched::nice_of(thread)?;
+    sched::set_resetting(thread, Class::Other { nice })?;
+    if process.thread_start(thread) == Some(started) {
+        return Ok(());
+    }
+    // The id has passed to another thread, which was an ordinary one.
+    let _ = sched::set_without_retry(thread, Class::Other { nice: before });
+    Err(not_yours())
+}
+
 impl Means {
     /// Puts `want` in force for `process` of user `uid`. `started` is the start of the thread when
     /// it was first seen.

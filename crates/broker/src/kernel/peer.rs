@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
 use nix::sys::socket::{getsockopt, sockopt};
+pub use punctual_linux::process::{parse_start, start_of};
 use punctual_linux::procfs;
 use punctual_linux::thread::Tid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -94,6 +95,28 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Returns the living process with this identity, its effective user and its groups, for a
+    /// connection that asks on its behalf.
+    pub fn find(id: ProcessId) -> Result<Self, PeerError> {
+        let process = Process::find(id).ok_or_else(gone)?;
+        let status = procfs::text(format!("/proc/{}/status", id.pid))?;
+        let same_users = has_our_users(id.pid)?;
+        let (uids, mut gids) = (ids(&status, "Uid:"), ids(&status, "Gid:"));
+        // Only now it is certain that what was read belongs to this process.
+        if process.has_ended() {
+            return Err(gone().into());
+        }
+        if !same_users {
+            return Err(PeerError::OtherNamespace { pid: id.pid });
+        }
+        let (Some(&uid), true) = (uids.get(1), gids.len() > 1) else { return Err(gone().into()) };
+        gids = vec![gids[1]];
+        gids.extend(groups(&status));
+        Ok(Self { process, uid, gids })
+    }
+}
+
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the process has ended")
 }
@@ -106,14 +129,17 @@ pub(super) fn has_our_users(pid: i32) -> io::Result<bool> {
 
 /// Returns the real, effective, saved and file system user in /proc/PID/status.
 pub fn users(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or("");
-    line.split_whitespace().filter_map(|uid| uid.parse().ok()).collect()
+    ids(status, "Uid:")
 }
 
 /// Returns the supplementary groups in /proc/PID/status.
 pub fn groups(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or("");
-    line.split_whitespace().filter_map(|gid| gid.parse().ok()).collect()
+    ids(status, "Groups:")
+}
+
+fn ids(status: &str, of: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap_or("");
+    line.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 impl Process {
@@ -186,31 +212,10 @@ impl Thread {
     }
 }
 
-/// Returns the start of a thread of a process, in clock ticks since the boot; `None` if the process
-/// has no such thread.
-pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
-    Thread::open(pid, thread).map(|found| found.start)
-}
-
-/// Returns field 22 of /proc/PID/task/TID/stat. The second field is the name in parentheses, which
-/// may contain anything.
-pub fn parse_start(stat: &str) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use punctual_linux::thread;
-
-    #[test]
-    fn the_start_is_found_behind_any_name() {
-        let stat = "7 (a) R (b) S 1 7 7 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        assert_eq!(parse_start(stat), Some(4711));
-        assert_eq!(parse_start("7 (a"), None);
-        assert_eq!(parse_start(""), None);
-    }
 
     #[test]
     fn we_are_found_and_others_threads_are_not_ours() {
@@ -287,6 +292,18 @@ mod tests {
             return println!("skipped: this host lets nobody make a user namespace");
         }
         assert!(seen);
+    }
+
+    #[test]
+    fn a_peer_that_is_named_is_as_the_one_that_connects() {
+        let pid = std::process::id() as i32;
+        let start = start_of(pid, pid).expect("we live");
+        let named = Peer::find(ProcessId { pid, start }).expect("we live");
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let connected = Peer::of(&ours).expect("we live");
+        assert_eq!(named.process.id, connected.process.id);
+        assert_eq!((named.uid, named.gids), (connected.uid, connected.gids));
+        assert!(Peer::find(ProcessId { pid, start: start + 1 }).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::ledger::ProcessId;
 use crate::link::LinkError;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::{
-    Answer, BrokerMessage, ClientMessage, Event, VERSION, parse_ask, to_bytes,
+    Answer, BrokerMessage, ClientMessage, Event, Holder, VERSION, parse_ask, to_bytes,
 };
 
 /// The most messages of the front that are handled before other events.
@@ -53,7 +53,8 @@ impl Server {
             return self.tell_front(ToFront::Close { connection: id }, Vec::new());
         };
         let peer = Rc::new(Peer { process, uid, gids });
-        self.connections.insert(id, Connection { peer, greeted: false, refused: None });
+        self.connections
+            .insert(id, Connection { peer, greeted: false, represents: false, refused: None });
     }
 
     fn said(&mut self, id: u64, message: &[u8]) {
@@ -64,22 +65,52 @@ impl Server {
                 return self.give_up(id, 0, &format!("not understood: {}", shorten(&why)));
             }
         };
-        match &envelope.ask {
-            ClientMessage::Hello { version: VERSION } => connection.greeted = true,
-            ClientMessage::Hello { version } => {
-                let why = format!("this broker speaks version {VERSION}, not {version}");
-                return self.give_up(id, envelope.id, &why);
+        let greeted = match &envelope.ask {
+            ClientMessage::Hello { version: VERSION, holder: None } => {
+                connection.greeted = true;
+                Ok(())
             }
-            _ if !connection.greeted => {
-                let why = "the first message is {\"hello\":{\"version\":1}}";
-                return self.give_up(id, envelope.id, why);
+            ClientMessage::Hello { version: VERSION, holder: Some(holder) } => {
+                self.represent(id, *holder)
             }
-            _ => {}
+            ClientMessage::Hello { version, .. } => {
+                Err(format!("this broker speaks version {VERSION}, not {version}"))
+            }
+            _ if connection.greeted => Ok(()),
+            _ => Err("the first message is {\"hello\":{\"version\":1}}".into()),
+        };
+        if let Err(why) = greeted {
+            return self.give_up(id, envelope.id, &why);
         }
+        let Some(connection) = self.connections.get(&id) else { return };
         let peer = Rc::clone(&connection.peer);
         let mut files = Vec::new();
         let answer = self.answer(id, &peer, envelope.ask, &mut files);
         self.reply(id, envelope.id, answer, files);
+    }
+
+    /// Makes a connection of root, or of the broker's own user, ask for `holder` from here on. That
+    /// user's front states the identity of every other client, so it gains nothing by this.
+    fn represent(&mut self, id: u64, holder: Holder) -> Result<(), String> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
+        let (uid, ours) = (connection.peer.uid, rustix::process::geteuid().as_raw());
+        if connection.greeted {
+            return Err("a connection names its holder in its first message".into());
+        }
+        if uid != 0 && uid != ours {
+            return Err(format!(
+                "user {uid} asks for process {}, and only root and the broker's user {ours} may ask \
+                 for other processes: connect from that process itself",
+                holder.pid
+            ));
+        }
+        let peer = Peer::find(ProcessId { pid: holder.pid, start: holder.start });
+        let peer = peer.map_err(|why| format!("process {}: {why}", holder.pid))?;
+        self.speaks_for(id, &Rc::new(peer));
+        if let Some(connection) = self.connections.get_mut(&id) {
+            (connection.greeted, connection.represents) = (true, true);
+        }
+        Ok(())
     }
 
     /// Answers a request on a connection, which may then send the next one.

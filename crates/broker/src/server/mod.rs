@@ -81,6 +81,9 @@ struct Connection {
     /// it resumed.
     peer: Rc<Peer>,
     greeted: bool,
+    /// Whether it asks for a process that it has named, with the right of root or of the broker's own
+    /// user.
+    represents: bool,
     /// The time when a request of it was last refused for want of room.
     refused: Option<Instant>,
 }

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use punctual_analysis::UpcallOrder;
+use punctual_linux::thread::Tid;
 use punctual_linux::{clock, thread};
 use punctual_model::reservation::Enforcement;
 use tracing::{info, warn};
@@ -13,6 +14,7 @@ use super::refusals::{Stop, shorten};
 use crate::dispatcher::Program;
 use crate::guard;
 use crate::kernel::GiveError;
+use crate::kernel::give::set_nice;
 use crate::kernel::peer::{Peer, Process, Thread};
 use crate::ledger::{Record, since_1970};
 use punctual_client::grant::{GrantId, Token};
@@ -55,6 +57,9 @@ impl Server {
             }
             ClientMessage::Channels { after } => {
                 Ok(Answer::Channels(self.channels_status(peer, after)))
+            }
+            ClientMessage::Nice { thread, nice } => {
+                self.at_its_pace(peer).and_then(|()| self.nice(connection, peer, thread, nice))
             }
             ClientMessage::Release { grant } => self.release(peer, grant),
             ClientMessage::Resume { grant, token } => self.resume(connection, peer, grant, token),
@@ -197,6 +202,34 @@ impl Server {
         self.own(peer, id)?;
         self.end(id, "released");
         Ok(Answer::Released)
+    }
+
+    /// Sets the nice value of a thread without a grant, for a connection that represents its process.
+    fn nice(
+        &self,
+        connection: u64,
+        peer: &Rc<Peer>,
+        thread: i32,
+        nice: i32,
+    ) -> Result<Answer, Stop> {
+        let error = |why: &dyn ToString| Stop::Error(why.to_string());
+        if !self.connections.get(&connection).is_some_and(|one| one.represents) {
+            return Err(error(&"only a connection that names its holder may set nice values"));
+        }
+        let thread = Tid::from_raw(thread)
+            .ok_or_else(|| error(&format!("{thread} is no thread's id: those are positive")))?;
+        if self.records_of(peer.process.id).any(|record| record.want.thread() == thread.as_raw()) {
+            return Err(error(&format!("thread {thread} has a grant: release it first")));
+        }
+        set_nice(&peer.process, peer.uid, thread, nice).map_err(|why| error(&why))?;
+        info!(
+            uid = peer.uid,
+            pid = peer.process.id.pid,
+            thread = thread.as_raw(),
+            nice,
+            "nice value set"
+        );
+        Ok(Answer::Niced)
     }
 
     /// Resumes a grant on another connection of its holder, or of another process of the same user

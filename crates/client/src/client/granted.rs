@@ -9,11 +9,12 @@ use punctual_linux::sched::{Class, LINGER, SchedError};
 use punctual_linux::thread::Tid;
 use punctual_linux::{clock, sched, thread};
 use punctual_model::Duration;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Broker, ClientError, PATIENCE, RequestError, no_broker};
 use crate::grant::{GrantId, Token};
-use crate::want::{Guarantee, Want};
+use crate::want::{Guarantee, Malformed, RawWant, Want};
 use crate::wire::{KERNEL, Socket};
 
 /// The pause before the kernel is tried again: a user may make twenty requests a second.
@@ -50,6 +51,30 @@ pub struct Granted {
     token: Token,
     cpu: Option<u32>,
     want: Want,
+}
+
+/// A grant in a form that outlives its holder's connection and program. It contains the secret that
+/// proves ownership: keep it where nobody else reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedGrant {
+    grant: GrantId,
+    token: Token,
+    want: RawWant,
+}
+
+impl From<&Granted> for SavedGrant {
+    fn from(granted: &Granted) -> Self {
+        Self { grant: granted.id, token: granted.token, want: RawWant::from(&granted.want) }
+    }
+}
+
+/// Restores the grant as it was saved; [`Broker::resume`] tells whether it is still in force.
+impl TryFrom<SavedGrant> for Granted {
+    type Error = Malformed;
+
+    fn try_from(SavedGrant { grant, token, want }: SavedGrant) -> Result<Self, Malformed> {
+        Ok(Self::new(grant, token, None, Want::try_from(want)?))
+    }
 }
 
 impl Granted {

@@ -42,18 +42,19 @@ use std::path::Path;
 use std::time::Duration as Time;
 
 use punctual_linux::thread;
+use punctual_linux::thread::Tid;
 use punctual_model::{Reservation, Upcall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use channels::{ChannelError, GrantedChannel};
 pub use conversation::{ClientError, RequestError};
-pub use granted::{Granted, ReleaseError, SpawnError, Spawned, spawn_granted};
+pub use granted::{Granted, ReleaseError, SavedGrant, SpawnError, Spawned, spawn_granted};
 
 use crate::grant::GrantId;
 use crate::want::{Guarantee, RawWant, Want};
 use crate::wire::{
-    Answer, BrokerMessage, ClientMessage, Event, MAX_MESSAGE, Offered, Refused, Socket, Status,
-    VERSION,
+    Answer, BrokerMessage, ClientMessage, Event, Holder, MAX_MESSAGE, Offered, Refused, Socket,
+    Status, VERSION,
 };
 
 /// The default socket of the broker.
@@ -122,8 +123,30 @@ impl Broker {
         Self::on(socket.map_err(|source| no_broker(path, source))?, patience)
     }
 
+    /// Connects like [`Self::connect_within`], to ask for another process: its grants belong to that
+    /// process and count in its user's quota, as if it had asked itself. The broker accepts that only
+    /// from root and from its own user.
+    ///
+    /// The process sets its own limit on running time, if the broker cannot: see
+    /// [`Answer::Welcome`].
+    ///
+    /// # Errors
+    /// As [`Self::connect_within`]; also if the process has ended, or this one may not ask for it.
+    pub fn connect_for(path: &Path, patience: Time, holder: Holder) -> Result<Self, ClientError> {
+        let socket = Socket::connect_within(path, patience);
+        let socket = socket.map_err(|source| no_broker(path, source))?;
+        let mut broker = Self::greet(socket, patience, Some(holder))?;
+        // It is the limit of the other process that counts.
+        broker.rttime_us = None;
+        Ok(broker)
+    }
+
     /// Greets the broker on a connected socket.
     fn on(socket: Socket, patience: Time) -> Result<Self, ClientError> {
+        Self::greet(socket, patience, None)
+    }
+
+    fn greet(socket: Socket, patience: Time, holder: Option<Holder>) -> Result<Self, ClientError> {
         let mut broker = Self {
             socket,
             next: 1,
@@ -135,7 +158,7 @@ impl Broker {
             programs: false,
             patience,
         };
-        match broker.ask(ClientMessage::Hello { version: VERSION })? {
+        match broker.ask(ClientMessage::Hello { version: VERSION, holder })? {
             Answer::Welcome { level_order, rttime_us, programs, .. } => {
                 (broker.level_order, broker.rttime_us) = (level_order, rttime_us);
                 broker.programs = programs;
@@ -221,6 +244,18 @@ impl Broker {
             }
             Answer::Refused(refused) => Err(refused.into()),
             other => Err(unexpected(other).into()),
+        }
+    }
+
+    /// Makes a thread of the process for which this connection asks
+    /// ([`Self::connect_for`]) an ordinary one with this nice value.
+    ///
+    /// # Errors
+    /// If the thread is not that process's, holds a grant, or there is no answer.
+    pub fn set_nice(&mut self, thread: Tid, nice: i32) -> Result<(), ClientError> {
+        match self.ask(ClientMessage::Nice { thread: thread.as_raw(), nice })? {
+            Answer::Niced => Ok(()),
+            other => Err(unexpected(other)),
         }
     }
 

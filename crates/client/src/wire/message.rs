@@ -25,6 +25,10 @@ pub enum ClientMessage {
     Hello {
         /// [`super::VERSION`].
         version: u32,
+        /// The process for which this connection is to ask; `None`: the one that connected it. Only
+        /// root and the broker's own user may ask for another process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<Holder>,
     },
     /// Requests nothing; answered with [`Answer::Pong`].
     Ping,
@@ -82,6 +86,14 @@ pub enum ClientMessage {
         /// The token that came with the grant.
         token: Token,
     },
+    /// Sets the nice value of a thread of the holder, which is no grant: nothing is promised, admitted
+    /// or taken back. Only a connection that names its holder may ask for it.
+    Nice {
+        /// Kernel id of the thread.
+        thread: i32,
+        /// From -20 to 19.
+        nice: i32,
+    },
     /// Requests a list of the grants: a user's own, or everything for root.
     Status {
         /// Only grants with a greater number: answers come in pages.
@@ -92,6 +104,17 @@ pub enum ClientMessage {
         /// Only channels with a greater number.
         after: Option<GrantId>,
     },
+}
+
+/// A process on whose behalf another one asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Holder {
+    /// Its id, as the broker sees it.
+    pub pid: i32,
+    /// Its start in clock ticks since the boot (field 22 of /proc/PID/stat), so that no later process
+    /// with this id is taken for it.
+    pub start: u64,
 }
 
 /// The broker's message.
@@ -177,6 +200,8 @@ pub enum Answer {
     Refused(Refused),
     /// The grant is over.
     Released,
+    /// The answer to [`ClientMessage::Nice`]: the thread is an ordinary one with that nice value.
+    Niced,
     /// The answer to [`ClientMessage::Status`].
     Status(Status),
     /// The request could not be understood or carried out.

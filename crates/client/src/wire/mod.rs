@@ -18,7 +18,9 @@ mod status;
 pub use channels::{
     ChannelStatus, ChannelTotals, ChannelsStatus, Counts, OfferedChannel, Opened, RefusedChannel,
 };
-pub use message::{Answer, BrokerMessage, ClientMessage, Envelope, Event, Offered, Refused};
+pub use message::{
+    Answer, BrokerMessage, ClientMessage, Envelope, Event, Holder, Offered, Refused,
+};
 pub use socket::{Listener, MAX_MESSAGE, Name, ReceiveError, Received, Socket};
 pub use status::{GrantStatus, GuardStatus, RefusedStatus, Status, Totals};
 
@@ -53,7 +55,15 @@ mod tests {
     #[test]
     fn the_form_of_a_message_is_as_documented() {
         let hello = parse_ask(br#"{"id":1,"ask":{"hello":{"version":1}}}"#).expect("documented");
-        assert_eq!(hello, Envelope { id: 1, ask: ClientMessage::Hello { version: VERSION } });
+        assert_eq!(
+            hello,
+            Envelope { id: 1, ask: ClientMessage::Hello { version: VERSION, holder: None } }
+        );
+        assert_eq!(to_bytes(&hello).expect("short"), br#"{"id":1,"ask":{"hello":{"version":1}}}"#);
+        let text = br#"{"id":1,"ask":{"hello":{"version":1,"holder":{"pid":4711,"start":99}}}}"#;
+        let holder = Some(Holder { pid: 4_711, start: 99 });
+        let ask = ClientMessage::Hello { version: VERSION, holder };
+        assert_eq!(parse_ask(text).expect("documented"), Envelope { id: 1, ask });
         let text = br#"{"id":2,"ask":{"request":{"want":{"reservation":{"thread":7,"budget_ns":2000000,"period_ns":8000000}}}}}"#;
         let want = RawWant::Reservation { thread: 7, budget_ns: 2_000_000, period_ns: 8_000_000 };
         let envelope = Envelope { id: 2, ask: ClientMessage::Request { want } };

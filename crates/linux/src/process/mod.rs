@@ -20,5 +20,8 @@ pub use spawn::{
     ReserveOnExec, SpawnError, allow_huge_pages_on_exec, die_with_parent, join_on_exec,
     reserve_on_exec, spawn_reserved,
 };
-pub use threads::{lower, lower_alone, of as threads_of, pin, process_of, raise, raise_alone};
+pub use threads::{
+    lower, lower_alone, of as threads_of, parse_start, pin, process_of, raise, raise_alone,
+    start_of,
+};
 pub use wait::{Ended, Handle, Usage, is_stopped, poll, wait_for_one};

@@ -84,11 +84,32 @@ pub fn process_of(thread: Tid) -> Option<i32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
+/// Returns the start of a thread of a process, in clock ticks since the boot; `None` if the process
+/// has no such thread. Together with the id it identifies the thread for good.
+pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
+    parse_start(&crate::procfs::text(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+/// Returns field 22 of /proc/PID/task/TID/stat. The second field is the name in parentheses, which
+/// may contain anything.
+pub fn parse_start(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sched::{self, Class};
     use crate::thread;
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let stat = "7 (a) R (b) S 1 7 7 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        assert_eq!(parse_start(stat), Some(4711));
+        assert_eq!(parse_start("7 (a"), None);
+        assert_eq!(parse_start(""), None);
+    }
 
     #[test]
     fn a_thread_is_as_nice_afterwards_as_it_was_before() {
