@@ -1570,10 +1570,10 @@ enum punctual_error punctual_admit(const struct punctual_declaration *declaratio
 
 /**
  * Runs a contract under its own policy in virtual time, like `punctual simulate`. `simulation` may
- * be null. The code of the result is PUNCTUAL_KEPT if nothing with a promise was late, else
- * PUNCTUAL_BROKEN. A refused contract runs all the same if it can, on one CPU; if not, the call
- * returns PUNCTUAL_EREFUSED. Returns PUNCTUAL_EINVAL, with file, line and column in the sentence,
- * if the contract is not valid, and also if the run would take too long.
+ * be null. The code of the result is PUNCTUAL_KEPT if the contract is admitted and nothing with a
+ * promise was late, else PUNCTUAL_BROKEN. A refused contract runs all the same if it can, on one
+ * CPU; if not, the call returns PUNCTUAL_EREFUSED. Returns PUNCTUAL_EINVAL, with file, line and
+ * column in the sentence, if the contract is not valid, and also if the run would take too long.
  */
 enum punctual_error punctual_simulate(const struct punctual_declaration *declaration,
                                       const struct punctual_simulation *simulation,

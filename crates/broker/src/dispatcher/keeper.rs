@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The broker's own dispatcher.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    /// Not waited for: when the dispatcher ends the broker ends too.
-    _child: Child,
+    /// Waited for only if it can hold no programs: otherwise the broker ends when it does.
+    child: Child,
     link: Link,
     /// Why it can hold no programs here. Then it has ended.
     unable: Option<String>,
@@ -40,10 +40,14 @@ impl Keeper {
     pub(crate) fn start(command: Command, allowance: Service) -> io::Result<Self> {
         let (child, link) = Part::Dispatcher.spawn(command)?;
         let (early, buffer) = (VecDeque::new(), vec![0; MAX_LINK]);
-        let mut keeper = Self { _child: child, link, unable: None, lost: None, early, buffer };
+        let mut keeper = Self { child, link, unable: None, lost: None, early, buffer };
         keeper.order(&Order::Begin { allowance: allowance.as_nanos() });
         match keeper.wait_for(|news| matches!(news, News::Begun(_))) {
-            Ok(News::Begun(begun)) => keeper.unable = begun.err(),
+            Ok(News::Begun(Ok(()))) => {}
+            Ok(News::Begun(Err(why))) => {
+                keeper.unable = Some(why);
+                keeper.child.wait()?;
+            }
             Ok(_) => unreachable!("it was waited for"),
             Err(why) => return Err(io::Error::other(why)),
         }

@@ -139,6 +139,12 @@ impl Dispatcher {
         let period = Duration::from_nanos(program.period);
         let reservation = Reservation::new(Service::from_nanos(program.budget), period)
             .map_err(|why| words(&why))?;
+        let cpu = program.cpu as usize;
+        // The host may have lost its CPU.
+        let is_elsewhere = self.programs.get(&grant).is_some_and(|one| one.held.cpu() != cpu);
+        if is_elsewhere {
+            drop(self.take_out(grant));
+        }
         if let Some(entry) = self.programs.get_mut(&grant) {
             // A grant that is resumed is put in force again as it is.
             let is_other = entry.held.reservation() != reservation;
@@ -151,7 +157,6 @@ impl Dispatcher {
         // As long as this is there, no other process has its id.
         let process = Process::find(id).ok_or("the process has ended")?;
         let enforcement = if hard { Enforcement::Hard } else { Enforcement::Soft };
-        let cpu = program.cpu as usize;
         let held = loop {
             match self.reservations.serve(reservation, (id.pid, uid), enforcement, cpu) {
                 Err(Refused::Start(StartError::Taken { .. }))

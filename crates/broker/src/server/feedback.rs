@@ -1,5 +1,7 @@
 //! Events for holders: overuse, a host that can promise less, room that came free.
 
+use std::rc::Rc;
+
 use punctual_analysis::UpcallOrder;
 use punctual_linux::clock;
 use punctual_model::units::percent;
@@ -212,21 +214,16 @@ impl Server {
             self.police(&record, &want, None);
         }
         let mut lost = Vec::new();
-        for (id, live) in &self.grants {
+        for id in &all {
+            let Some(live) = self.grants.get(id) else { continue };
             let Some(held) = self.held.get(&live.record.process) else { continue };
             let moved = live.cpu.is_some() && !self.over.contains_key(id);
-            if moved
-                && self
-                    .means
-                    .give(
-                        &held.peer.process,
-                        live.record.uid,
-                        &live.want,
-                        live.record.thread_start,
-                        live.cpu,
-                    )
-                    .is_err()
-            {
+            let (holder, want, cpu) = (Rc::clone(&held.peer), live.want.clone(), live.cpu);
+            let (uid, started) = (live.record.uid, live.record.thread_start);
+            let put = |server: &mut Self| {
+                server.put_in_force(*id, &holder.process, uid, &want, started, cpu)
+            };
+            if moved && put(self).is_err() {
                 lost.push(*id);
             }
         }

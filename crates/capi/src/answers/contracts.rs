@@ -206,10 +206,10 @@ impl punctual_simulation {
 }
 
 /// Runs a contract under its own policy in virtual time, like `punctual simulate`. `simulation` may
-/// be null. The code of the result is PUNCTUAL_KEPT if nothing with a promise was late, else
-/// PUNCTUAL_BROKEN. A refused contract runs all the same if it can, on one CPU; if not, the call
-/// returns PUNCTUAL_EREFUSED. Returns PUNCTUAL_EINVAL, with file, line and column in the sentence,
-/// if the contract is not valid, and also if the run would take too long.
+/// be null. The code of the result is PUNCTUAL_KEPT if the contract is admitted and nothing with a
+/// promise was late, else PUNCTUAL_BROKEN. A refused contract runs all the same if it can, on one
+/// CPU; if not, the call returns PUNCTUAL_EREFUSED. Returns PUNCTUAL_EINVAL, with file, line and
+/// column in the sentence, if the contract is not valid, and also if the run would take too long.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_simulate(
     declaration: *const punctual_declaration,
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn punctual_simulate(
         // SAFETY: as the caller promises.
         let (Declared { contract, notes, .. }, host) = unsafe { declaration.read() }?;
         let report = Simulation::new(&contract, &host, options)?.run(&mut ())?;
-        let code = if report.broken() > 0 { PUNCTUAL_BROKEN } else { PUNCTUAL_KEPT };
+        let code = if report.is_kept() { PUNCTUAL_KEPT } else { PUNCTUAL_BROKEN };
         to.write(punctual_result::of(code as _, &Noted { result: &report, notes: &notes })?);
         Ok(())
     })

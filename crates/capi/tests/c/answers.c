@@ -62,7 +62,7 @@ int main(int count, char **arguments)
     OK(punctual_admit(&declared, 0, &result));
     print(PUNCTUAL_BROKEN);
     OK(punctual_simulate(&declared, NULL, &result)); /* Refused, and no job is late all the same. */
-    print(PUNCTUAL_KEPT);
+    print(PUNCTUAL_BROKEN);
     OK(punctual_why(arguments[2], &result));
     print(PUNCTUAL_BROKEN);
     OK(punctual_why(arguments[3], &result));

@@ -178,6 +178,12 @@ impl Report {
         self.tasks.iter().chain(&self.reservations)
     }
 
+    /// Returns whether the contract is admitted and no promise was broken. That nothing was late in one
+    /// run does not make a refused contract a kept one.
+    pub fn is_kept(&self) -> bool {
+        self.admitted && self.broken() == 0
+    }
+
     /// Returns the number of jobs, messages and frames with a promise that were late.
     pub fn broken(&self) -> u64 {
         let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
