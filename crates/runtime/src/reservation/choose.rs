@@ -122,7 +122,7 @@ pub enum Unsuitable {
     )]
     NoFreezer(String),
     /// A hard reservation may not get a tenth more than its budget.
-    #[error("{0}; `punctual calibrate` measures by how much slots are longer here")]
+    #[error("{0}; a calibration of this host measures by how much slots are longer here")]
     TooCoarse(#[from] TooCoarse),
     /// The members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]

@@ -97,7 +97,7 @@ impl Settings {
                 format!("by the host profile of {year:04}-{month:02}-{day:02}")
             }
             _ if amount == ASSUMED => {
-                "an assumption, which `punctual calibrate` can replace".to_owned()
+                "an assumption, which a calibration of this host replaces".to_owned()
             }
             _ => "as it was asked for".to_owned(),
         };
@@ -115,7 +115,7 @@ mod tests {
     fn the_allowance_says_where_it_is_from() {
         let settings = Settings::default();
         assert!(
-            settings.allowance().contains("100us") && settings.allowance().contains("calibrate")
+            settings.allowance().contains("100us") && settings.allowance().contains("calibration")
         );
         let allowance = Service::from_micros(162);
         let measured = Some(Measured { allowance, on: (2026, 3, 7) });
