@@ -25,7 +25,7 @@ const HELP: &str = "\
 Examples:
   punctual verify studio.toml --for 60s
   punctual verify studio.toml --for 60s --junit verify.xml
-      for a CI server: a test case for each promise; those that cannot be judged are skipped
+      for a CI server: a test case for each promise; those that cannot be judged are errors
   punctual verify studio.toml --for 10s --json --trace verify.ptrace > verify.json
   punctual verify studio.toml --only-programs
       only the commands of the contract
@@ -40,8 +40,8 @@ evidence.
 
 It needs CAP_BPF and CAP_PERFMON, and the privileges of punctual run: run it as root.
 
-Exit codes: 0 no promise was broken, 1 one was or the contract is refused, 2 bad usage or bad \
-contract, 3 this host cannot.";
+Exit codes: 0 every promise was judged and kept and no program failed, 1 one was broken or the \
+contract is refused, 2 bad usage or bad contract, 3 this host cannot, 4 not judgeable.";
 
 /// Runs a contract and reports for each promise whether it was kept
 #[derive(clap::Args)]
@@ -95,7 +95,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     } else {
         output::print(&text(&report))?;
     }
-    Ok(if report.is_broken() { Exit::Refused } else { Exit::Kept })
+    Ok(match (report.is_broken(), report.is_kept()) {
+        (true, _) => Exit::Refused,
+        (_, true) => Exit::Kept,
+        _ => Exit::NotJudgeable,
+    })
 }
 
 /// The most causes listed for a broken promise.
@@ -146,6 +150,11 @@ fn text(report: &Report) -> String {
     }
     if let Some(status) = report.ended {
         page += &format!("\nThe programs ended by themselves: {status}\n");
+    }
+    match report.unjudged() {
+        0 => {}
+        1 => page += "\n1 promise could not be judged.\n",
+        more => page += &format!("\n{more} promises could not be judged.\n"),
     }
     if report.records_lost > 0 {
         page += &format!("\n{} records of the kernel were lost.\n", report.records_lost);
@@ -203,7 +212,10 @@ fn status(promised: &Promised) -> TestCaseStatus {
             status
         }
         PromiseVerdict::NotJudgeable(why) => {
-            let mut status = TestCaseStatus::skipped();
+            let mut status = match promised.excused {
+                true => TestCaseStatus::skipped(),
+                false => TestCaseStatus::non_success(NonSuccessKind::Error),
+            };
             status.set_message(&**why);
             status
         }

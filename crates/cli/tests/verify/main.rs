@@ -107,8 +107,12 @@ fn agrees(one: &Value) {
 fn judged(output: &Output) -> Value {
     let page: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(output)));
-    let broken = page["broken"].as_bool().expect("a truth");
-    assert_eq!(output.status.code(), Some(i32::from(broken)), "{page:#}");
+    let code = match (page["broken"].as_bool(), page["kept"].as_bool()) {
+        (Some(true), Some(false)) => 1,
+        (Some(false), Some(true)) => 0,
+        _ => 4,
+    };
+    assert_eq!(output.status.code(), Some(code), "{page:#}");
     page
 }
 
@@ -176,6 +180,7 @@ fn streams_and_channels_are_tried_and_the_trace_tells_of_them() {
     assert!(camera["jobs"].as_u64() >= Some(40), "both of its parts: {camera:#}");
     agrees(camera);
     assert_eq!(promise(&page, "heard")["verdict"], "not judgeable");
+    assert_eq!((&page["unjudged"], &page["kept"]), (&1.into(), &false.into()));
     let xml = fs::read_to_string(&junit).expect("written");
     assert!(xml.contains("emulated link: messages of the largest size"), "{xml}");
 
@@ -209,6 +214,34 @@ fn only_programs_leaves_entries_without_programs_unjudged() {
     agrees(promise(&page, "run modest"));
     let control = promise(&page, "control");
     assert_eq!((&control["verdict"], &control["jobs"]), (&"not judgeable".into(), &0.into()));
+}
+
+/// Tests that a program that never did its work is not one whose promise was kept.
+#[test]
+fn a_program_that_fails_is_not_judgeable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let junit = folder.path().join("junit.xml");
+    for (run, ended) in [
+        ("\"false\"", "exit status: 1"),
+        ("\"/nonexistent/program\"", "exit status: 127"),
+        ("\"sh\", \"-c\", \"kill -SEGV $$\"", "exit status: 139"),
+        ("\"sh\", \"-c\", \"kill -KILL $$\"", "exit status: 137"),
+    ] {
+        let contract = format!(
+            "[[reservation]]\nname = \"r\"\nbudget = \"2ms\"\nperiod = \"20ms\"\n\
+             [[command]]\nname = \"c\"\nrun = [{run}]\nreservation = \"r\"\n"
+        );
+        let places = ["--for", "1s", "--json", "--junit", junit.to_str().expect("text")];
+        let output = verify(folder.path(), &contract, &places);
+        if skipped(&output) {
+            return;
+        }
+        let page = judged(&output);
+        assert_eq!(output.status.code(), Some(4), "{run}: {page:#}");
+        assert!(page["programs_ended"].as_str().expect("a text").contains(ended), "{page:#}");
+        let report = Report::deserialize_from_str(&fs::read_to_string(&junit).expect("written"));
+        assert_eq!(report.expect("JUnit XML").errors, 1, "{run}");
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub struct Promised {
     pub name: String,
     /// The verdict.
     pub became: PromiseVerdict,
+    /// Whether no verdict was wanted: nothing was promised, or only programs were to be judged.
+    pub excused: bool,
     /// The evidence for the verdict; empty while there is none.
     pub evidence: Vec<Evidence>,
     /// The number of jobs or messages that were seen.
@@ -167,7 +169,8 @@ pub(super) fn all(contract: &Contract, options: &Options) -> Vec<Promised> {
             Some(_) => no("it was not seen to run"),
             None => no("an ordinary program: nothing was promised to it"),
         };
-        all.push(Promised::of("command", command.name(), became));
+        let one = Promised::of("command", command.name(), became);
+        all.push(if command.held().is_some() { one } else { one.excused() });
     }
     for (at, named) in contract.reservations.iter().enumerate() {
         if !held.contains(&at) {
@@ -178,7 +181,10 @@ pub(super) fn all(contract: &Contract, options: &Options) -> Vec<Promised> {
         true => no("it has no program, and only programs were to be judged"),
         false => no("it was not seen to run"),
     };
-    let mut unseen = |kind, name: &str| all.push(Promised::of(kind, name, unseen.clone()));
+    let mut unseen = |kind, name: &str| {
+        let one = Promised::of(kind, name, unseen.clone());
+        all.push(if options.only_programs { one.excused() } else { one });
+    };
     contract.upcalls.iter().for_each(|upcall| unseen("upcall", upcall.name()));
     let is_upcall = |name: &str| contract.upcalls.iter().any(|upcall| upcall.name() == name);
     let tasks = contract.tasks.iter().filter(|task| !is_upcall(task.name()));
@@ -186,7 +192,8 @@ pub(super) fn all(contract: &Contract, options: &Options) -> Vec<Promised> {
     contract.streams.iter().for_each(|stream| unseen("stream", stream.name()));
     contract.channels.iter().for_each(|channel| unseen("channel", channel.name()));
     for one in &contract.best_effort {
-        all.push(Promised::of("channel", &one.name, no("nothing was promised to it")));
+        let nothing = no("nothing was promised to it");
+        all.push(Promised::of("channel", &one.name, nothing).excused());
     }
     for one in &contract.receiving {
         let why = no("no program received on it: no broker has granted a channel of this name");
@@ -201,12 +208,23 @@ impl Promised {
             kind,
             name: name.to_owned(),
             became,
+            excused: false,
             evidence: Vec::new(),
             jobs: 0,
             late: 0,
             max_tardiness: Duration::ZERO,
             causes: Vec::new(),
         }
+    }
+
+    /// Notes that no verdict is wanted.
+    fn excused(self) -> Self {
+        Self { excused: true, ..self }
+    }
+
+    /// Returns whether a verdict was wanted, and there is none.
+    pub fn is_unjudged(&self) -> bool {
+        !self.excused && matches!(self.became, PromiseVerdict::NotJudgeable(_))
     }
 
     /// Notes that the promise, or a part of it, could not be tried.

@@ -41,10 +41,12 @@ pub struct Report {
 /// Keys are never renamed, only added.
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut page = serializer.serialize_struct("Report", 7)?;
+        let mut page = serializer.serialize_struct("Report", 9)?;
         page.serialize_field("contract", &self.contract)?;
         page.serialize_field("ran_ns", &self.ran.as_nanos())?;
         page.serialize_field("broken", &self.is_broken())?;
+        page.serialize_field("unjudged", &self.unjudged())?;
+        page.serialize_field("kept", &self.is_kept())?;
         page.serialize_field("promises", &self.promises)?;
         page.serialize_field("programs_ended", &self.ended.map(|status| status.to_string()))?;
         page.serialize_field("records_lost", &self.records_lost)?;
@@ -154,6 +156,17 @@ impl Report {
     /// and is left out.
     fn of(&mut self, name: &str) -> Option<&mut Promised> {
         self.promises.iter_mut().find(|one| one.kind != "contract" && one.name == name)
+    }
+
+    /// Returns the number of promises that could not be judged.
+    pub fn unjudged(&self) -> usize {
+        self.promises.iter().filter(|one| one.is_unjudged()).count()
+    }
+
+    /// Returns whether every promise was judged and none was broken, and no program failed.
+    pub fn is_kept(&self) -> bool {
+        let has_failed = self.ended.is_some_and(|status| !status.success());
+        !self.is_broken() && self.unjudged() == 0 && !has_failed
     }
 
     /// Returns whether at least one promise was broken.

@@ -294,8 +294,9 @@ def verify(
     threads go on meanwhile. ``only_programs`` runs the commands of the contract alone. What these
     print is not shown. ``answer.promises`` has a row for each promise, whose ``verdict`` is
     ``"kept"``, ``"broken"`` or ``"not judgeable"``, with ``why``, ``evidence`` and ``causes``;
-    ``answer.broken`` says whether one was broken, or the contract refused. ``trace`` names a new file
-    for the events of the run, which ``report`` and ``why`` read.
+    ``answer.broken`` says whether one was broken, or the contract refused, and ``answer.kept`` whether
+    all were judged and kept, and no program failed. ``trace`` names a new file for the events of the
+    run, which ``report`` and ``why`` read.
 
     It takes the ``program`` punctual, by path or from PATH, because this package does not observe the
     kernel, and its privileges: CAP_BPF, CAP_PERFMON and those of ``start``.
@@ -318,7 +319,7 @@ def verify(
             code, answer = _verdicts([program, "verify", *options, "--", file], said)
             said.seek(0)
             why = said.read().rpartition("punctual: ")[2].strip()
-    if code in (0, 1) and answer:
+    if code in (0, 1, 4) and answer:
         return _answer(answer)
     raise (BadInput if code == 2 else CannotHere)(why or f"{program} ended with {code}")
 
