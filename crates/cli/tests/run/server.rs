@@ -174,7 +174,7 @@ fn what_cannot_adapt_is_refused() {
         (&["--adapt", "4ms..1ms"], 2, "not a range"),
     ] {
         let all = [&["--reserve", "2ms/10ms"], options, &["--", "echo", "ran"]];
-        let Some(output) = run(&all.concat()) else { return };
+        let output = Live::start(&all.concat()).output();
         let why = text(&output.stderr);
         assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(code), ""), "{why}");
         assert!(why.contains(word), "{why}");
@@ -204,7 +204,7 @@ fn what_a_server_cannot_do_is_refused() {
         (&["--reserve", "50us/10ms"], 1, "the least is"),
     ] {
         let all = [&["--backend", "server"][..], options, &["--", "echo", "ran"]];
-        let Some(output) = run(&all.concat()) else { return };
+        let output = Live::start(&all.concat()).output();
         let why = text(&output.stderr);
         assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(code), ""), "{why}");
         assert!(why.contains(word), "{why}");
