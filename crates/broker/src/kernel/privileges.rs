@@ -135,13 +135,19 @@ pub fn drop_all_but_sys_nice(account: Option<Account>) -> Result<(), PrivilegeEr
 
 /// Keeps what holding programs of other users takes: CAP_SYS_NICE (classes and CPUs), CAP_DAC_OVERRIDE
 /// (control groups of every owner) and CAP_PERFMON (the time of a group). The user stays, because
-/// control groups of version 1 let only root move processes of others.
+/// control groups of version 1 let only root move processes of others. Kernels that let nobody but
+/// CAP_SYS_ADMIN count events (Debian's, by their setting 3 of kernel.perf_event_paranoid) take that
+/// too; the filter of system calls leaves it little else to do.
 ///
 /// The caller limits its system calls itself, after its probes ([`confine`]).
 pub fn drop_all_but_those_for_programs() -> Result<(), PrivilegeError> {
     needs_sys_nice()?;
-    let groups = CapabilitySet::DAC_OVERRIDE | CapabilitySet::PERFMON;
-    keep_only(CapabilitySet::SYS_NICE | groups, None).map(|_| ())
+    let mut needed = CapabilitySet::SYS_NICE | CapabilitySet::DAC_OVERRIDE | CapabilitySet::PERFMON;
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    if paranoid.is_ok_and(|text| text.trim().parse().is_ok_and(|level: i32| level > 2)) {
+        needed |= CapabilitySet::SYS_ADMIN;
+    }
+    keep_only(needed, None).map(|_| ())
 }
 
 /// Returns an error if this process has not got CAP_SYS_NICE.

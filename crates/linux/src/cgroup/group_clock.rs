@@ -32,7 +32,8 @@ pub enum GroupClockError {
     #[error(
         "the kernel counts no processor time of control groups version 2 on one CPU \
          (perf_event_open(2): {0}); it needs CONFIG_CGROUP_PERF, no mount of version 1 with the \
-         controller perf_event, and root or CAP_PERFMON"
+         controller perf_event, and root or CAP_PERFMON (CAP_SYS_ADMIN where \
+         kernel.perf_event_paranoid is above 2)"
     )]
     NoEvent(io::Error),
     /// Version 2 gives its groups the controller perf_event with the first one that is enabled in its
