@@ -4,6 +4,7 @@
 //! admitted when it was made. Admission is not monotone in a period, so an offered period is one
 //! that fits, but not necessarily the shortest.
 
+use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 
 use super::terms::Offer;
@@ -35,7 +36,10 @@ pub(super) fn find(
         Guarantee::Program { reservation, enforcement } => {
             let enforcement = *enforcement;
             let with = |reservation| Guarantee::Program { reservation, enforcement };
-            another_budget(*reservation, least_served, with, &mut fits).into_iter().collect()
+            // A hard budget may be exceeded by a tenth.
+            let times = if enforcement == Enforcement::Hard { 10 } else { 1 };
+            let least = least_served.checked_mul(times).unwrap_or(least_served);
+            another_budget(*reservation, least, with, &mut fits).into_iter().collect()
         }
         Guarantee::Priority { share_ppm } => {
             let (least, asked) = (u64::from(LEAST_PRIORITY_SHARE), u64::from(*share_ppm));

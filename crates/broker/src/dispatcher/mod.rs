@@ -17,6 +17,7 @@ mod messages;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -83,6 +84,8 @@ struct Dispatcher {
     reservations: Reservations,
     programs: BTreeMap<GrantId, Entry>,
     sentinel: Sentinel,
+    /// Leads to the thread that removes groups.
+    disposal: Sender<Held>,
     began: Instant,
     reported: Instant,
 }
@@ -106,7 +109,20 @@ impl Dispatcher {
         confine(Role::Dispatcher).map_err(|why| words(&why))?;
         let sentinel = Sentinel::start().map_err(|why| words(&why))?;
         let now = clock::now();
-        Ok(Self { reservations, programs: BTreeMap::new(), sentinel, began: now, reported: now })
+        let (disposal, disposed) = mpsc::channel::<Held>();
+        let of = reservations.clone();
+        let dispose = move || {
+            for held in disposed {
+                drop(held);
+                of.let_idle_cpus_go();
+            }
+        };
+        std::thread::Builder::new()
+            .name("disposal".into())
+            .spawn(dispose)
+            .map_err(|why| words(&why))?;
+        let programs = BTreeMap::new();
+        Ok(Self { reservations, programs, sentinel, disposal, began: now, reported: now })
     }
 
     fn obey_until_the_end(mut self, link: &Link, buffer: &mut [u8]) -> Result<(), LinkError> {
@@ -122,8 +138,7 @@ impl Dispatcher {
                     Some(Order::Release(grant)) => {
                         let entry = self.take_out(grant);
                         link.send(&News::Done { grant, outcome: Ok(()) })?;
-                        // Its group is removed meanwhile, which can take long.
-                        drop(entry);
+                        self.dispose(entry);
                     }
                     Some(Order::Begin { .. }) => return Err(LinkError::OutOfOrder),
                     None => {}
@@ -143,7 +158,8 @@ impl Dispatcher {
         // The host may have lost its CPU.
         let is_elsewhere = self.programs.get(&grant).is_some_and(|one| one.held.cpu() != cpu);
         if is_elsewhere {
-            drop(self.take_out(grant));
+            let entry = self.take_out(grant);
+            self.dispose(entry);
         }
         if let Some(entry) = self.programs.get_mut(&grant) {
             // A grant that is resumed is put in force again as it is.
@@ -179,6 +195,13 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Has the group of a program that is an ordinary one removed, which can take long, and its CPU let
+    /// go if it was the last there.
+    fn dispose(&self, entry: Option<Entry>) {
+        // Without the thread it is done here.
+        let _ = entry.map(|entry| self.disposal.send(entry.held));
+    }
+
     /// Makes a program an ordinary one.
     fn take_out(&mut self, grant: GrantId) -> Option<Entry> {
         let mut entry = self.programs.remove(&grant)?;
@@ -191,7 +214,8 @@ impl Dispatcher {
         let broke_out = |(grant, entry): (&GrantId, &Entry)| Some((*grant, entry.watched.why()?));
         let broke_out: Vec<_> = self.programs.iter().filter_map(broke_out).collect();
         for (grant, why) in broke_out {
-            drop(self.take_out(grant));
+            let entry = self.take_out(grant);
+            self.dispose(entry);
             link.send(&News::BrokeOut { grant, why })?;
         }
         let now = clock::now();

@@ -169,7 +169,7 @@ fn words(news: &GrantNews<'_>) -> Option<String> {
                 Duration::from_millis(*within_ms)
             )
         }
-        Event::Revoked { why } => format!("{}; {why}", taken_back(news.reservation)),
+        Event::Revoked { why } => format!("{}; {why}", taken_back(news.reservation, news.backend)),
         Event::ChannelEnded { why } => format!("its channel has ended: {why}"),
         Event::MoreAvailable { .. } => return None,
         Event::Unknown(said) => format!("the broker says what this program does not know: {said}"),
@@ -177,8 +177,12 @@ fn words(news: &GrantNews<'_>) -> Option<String> {
     Some(format!("grant {}: {text}", news.grant))
 }
 
-/// Describes what remains for a program that cannot leave SCHED_DEADLINE by itself.
-pub(super) fn taken_back(reservation: Reservation) -> String {
+/// Describes what remains for a program whose grant is over: it cannot leave SCHED_DEADLINE by itself.
+pub(super) fn taken_back(reservation: Reservation, backend: Backend) -> String {
+    if backend != Backend::Kernel {
+        return "the broker took the reservation back, and the program goes on as an ordinary one"
+            .into();
+    }
     format!(
         "the broker took the reservation back, and the program goes on with at most {}",
         residual(reservation)
@@ -192,7 +196,8 @@ mod tests {
     fn said(event: &Event) -> Option<String> {
         let reservation = "5ms/10ms".parse().expect("valid");
         let grant = punctual_client::grant::GrantId(7);
-        words(&GrantNews { command: None, grant, reservation, event })
+        let backend = Backend::Kernel;
+        words(&GrantNews { command: None, grant, reservation, backend, event })
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn of_reservation(reserved: &Reserved) -> String {
         (Some(inside), Some(percent)) => {
             format!("{who} used {} s, {percent:.1} %", seconds(inside.as_secs_f64()))
         }
-        _ => format!("{who} used an amount that the kernel keeps no account of"),
+        _ => format!("{who} used an unknown part"),
     };
     let slots = slots.map_or(String::new(), |slots| format!(", slots given: {slots}"));
     let outside = outside.map_or(String::new(), |outside| {
@@ -156,7 +156,10 @@ pub(super) fn table(outcome: &Outcome) -> String {
 /// Returns a sentence about a broken promise, if there is one.
 pub(super) fn broken(reserved: &Reserved) -> Option<String> {
     if let Some(why) = &reserved.revoked {
-        return Some(format!("{}; {why}", taken_back(reserved.terms.reservation)));
+        return Some(format!(
+            "{}; {why}",
+            taken_back(reserved.terms.reservation, reserved.terms.choice.backend)
+        ));
     }
     (reserved.failures > 0).then(|| {
         format!(

@@ -118,6 +118,26 @@ fn programs_of_a_user_share_a_cpu() {
     assert!(cpus.iter().all(|cpu| cpu.is_some() && *cpu == cpus[0]), "{cpus:?}");
 }
 
+/// Tests that the broker keeps no CPU from others on which it holds nothing any more.
+#[test]
+fn a_cpu_without_programs_is_anybodys() {
+    let _alone = alone();
+    let Some(serving) = serving() else { return };
+    let Some(output) = serving.run(&["--reserve", "2ms/10ms", "--json", "--", "true"]) else {
+        return;
+    };
+    let cpu = number(&json(&output), "cpu").to_string();
+    serving.nothing_is_granted();
+    let own = ["--no-broker", "--reserve", "2ms/20ms", "--cpu", &cpu, "--", "true"];
+    let mut said = String::new();
+    let is_free = eventually(|| {
+        let output = super::live::Live::start(&own).output();
+        said = text(&output.stderr);
+        output.status.success()
+    });
+    assert!(is_free, "{said}");
+}
+
 #[test]
 fn a_program_beyond_the_quota_or_the_cpu_is_refused_with_an_offer() {
     let _alone = alone();
@@ -125,8 +145,10 @@ fn a_program_beyond_the_quota_or_the_cpu_is_refused_with_an_offer() {
     for (asked, test, offer) in [
         ("7ms/10ms", "the quota test", "a budget of at most"),
         ("20us/10ms", "the server test", "a budget of at least 100us"),
+        ("9ms/10ms --hard", "the quota test", "a budget of at most"),
     ] {
-        let Some(output) = serving.run(&["--reserve", asked, "--", "echo", "ran"]) else { return };
+        let words: Vec<&str> = asked.split(' ').chain(["--", "echo", "ran"]).collect();
+        let Some(output) = serving.run(&[&["--reserve"], &words[..]].concat()) else { return };
         let said = text(&output.stderr);
         assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(1), ""), "{said}");
         assert!(said.contains(test) && said.contains(offer), "{said}");
@@ -163,6 +185,7 @@ fn a_program_that_breaks_out_is_an_ordinary_one() {
         let Some(output) = running.join().expect("no panic") else { return };
         let said = text(&output.stderr);
         assert!(is_over && is_ordinary && said.contains(why), "{said}");
+        assert!(said.contains("goes on as an ordinary one"), "{said}");
         let refused = again.map(|output| text(&output.stderr)).unwrap_or_default();
         assert!(refused.contains("conduct"), "{refused}");
     }

@@ -230,8 +230,12 @@ impl Group {
         let until = clock::now() + patience;
         loop {
             for id in self.members() {
-                // A member that has ended has left the group as well.
-                let _ = write(&self.home.join(self.members_name()), &id.to_string());
+                let to = |group: &Path| write(&group.join(self.members_name()), &id.to_string());
+                // A member that has ended has left the group as well. The home may be gone meanwhile,
+                // because it is not ours.
+                if let (Err(_), Some(parent)) = (to(&self.home), self.path.parent()) {
+                    let _ = to(parent);
+                }
             }
             match fs::remove_dir(&self.path) {
                 Ok(()) => return Ok(()),

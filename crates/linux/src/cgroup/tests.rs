@@ -95,6 +95,15 @@ fn a_process_is_held_out_of_its_users_reach_and_returns_home() {
     freezer.freeze_and_see().expect("there are freezers");
     drop(freezer);
     assert_eq!(home.members(), [pid]);
+    // A home that is gone is the user's business: it goes where its group was.
+    let freezer = Freezer::out_of_reach(pid, 4_711).expect("there is a group above it");
+    let path = freezer.group().path().to_owned();
+    home.remove().expect("empty");
+    let began = clock::now();
+    drop(freezer);
+    let took = clock::now().saturating_since(began);
+    assert!(!path.exists() && took < Duration::from_secs(1), "{took}");
+    assert_eq!(v2.group_of(pid), Some(above));
 }
 
 #[test]

@@ -120,11 +120,8 @@ impl Used {
         let exec_time = used.unwrap_or(usage.processor);
         let reserved = running.terms.clone().map(|terms| {
             let (inside, outside) = match (terms.choice.backend, held) {
-                // Its group is the broker's, and gone.
-                (Backend::Timetable | Backend::Server, None) => match terms.enforcement {
-                    Enforcement::Hard => (Some(usage.processor), Some(Service::ZERO)),
-                    Enforcement::Soft => (None, None),
-                },
+                // Its group is the broker's, which alone knows.
+                (Backend::Timetable | Backend::Server, None) => (None, None),
                 (Backend::Kernel, _) => {
                     // Only the first thread is within the reservation.
                     let first = usage.first_thread.unwrap_or(usage.processor);

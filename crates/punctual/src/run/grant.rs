@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::process::Child;
 
+use punctual_client::want::Guarantee;
 use punctual_client::wire::Event as GrantEvent;
 use punctual_client::{Broker, ClientError, Granted, RequestError, Spawned};
 use punctual_linux::clock;
+use punctual_model::command::Backend;
 use punctual_model::{Duration, Instant, Reservation};
 
 use super::notice::{GrantNews, Notice, Observer};
@@ -76,7 +78,17 @@ impl GrantWatch {
                 self.revoked = Some((clock::now(), why.clone()));
             }
             let (command, reservation) = (self.name.as_deref(), self.reservation);
-            observer(&Notice::Grant(GrantNews { command, grant, reservation, event: &event }));
+            let backend = match self.granted.want().what {
+                Guarantee::Program { .. } => Backend::Server,
+                _ => Backend::Kernel,
+            };
+            observer(&Notice::Grant(GrantNews {
+                command,
+                grant,
+                reservation,
+                backend,
+                event: &event,
+            }));
         }
     }
 

@@ -6,6 +6,7 @@ use punctual_channel::client::compact::Compact;
 use punctual_client::grant::GrantId;
 use punctual_client::wire::Event;
 use punctual_model::Reservation;
+use punctual_model::command::Backend;
 use punctual_runtime::reservation::Refused;
 use serde::Serialize;
 
@@ -98,6 +99,9 @@ pub struct GrantNews<'a> {
     /// The reservation that was granted.
     #[serde(skip)]
     pub reservation: Reservation,
+    /// Whether the kernel holds the first thread, or a server of the broker the program.
+    #[serde(skip)]
+    pub backend: Backend,
     /// The event.
     pub event: &'a Event,
 }

@@ -406,6 +406,12 @@ impl Reservations {
         &self.requests
     }
 
+    /// Lets CPUs go on which nothing is reserved, so that other processes may dispatch them.
+    pub fn let_idle_cpus_go(&self) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|lane| Arc::strong_count(lane) > 1 || !locked(lane).is_empty());
+    }
+
     /// Returns whether anything is reserved.
     pub fn holds_anything(&self) -> bool {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
