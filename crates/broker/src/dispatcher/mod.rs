@@ -199,7 +199,9 @@ impl Dispatcher {
     /// go if it was the last there.
     fn dispose(&self, entry: Option<Entry>) {
         // Without the thread it is done here.
-        let _ = entry.map(|entry| self.disposal.send(entry.held));
+        if let Some(entry) = entry {
+            let _ = self.disposal.send(entry.held);
+        }
     }
 
     /// Makes a program an ordinary one.
