@@ -248,7 +248,7 @@ mod tests {
             (reserved.failures, reserved.inside) = (3, None);
         }
         let text = sentence("player", &used);
-        assert!(text.contains("refused 3 times") && text.contains("no account"), "{text}");
+        assert!(text.contains("refused 3 times") && text.contains("an unknown part"), "{text}");
     }
 
     #[test]
