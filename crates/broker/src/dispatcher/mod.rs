@@ -2,7 +2,7 @@
 //!
 //! It is a process of its own, because that takes privileges that the broker has given up: to move
 //! processes of others into control groups (CAP_DAC_OVERRIDE, and root for version 1), and to count
-//! their time there (CAP_PERFMON). It takes orders of the broker alone, and makes nothing that a client
+//! their time there (CAP_PERFMON, or CAP_SYS_ADMIN where the kernel asks for that). It takes orders of the broker alone, and makes nothing that a client
 //! names but a process, which the broker has seen.
 //!
 //! The servers are those of `punctual run` ([`punctual_runtime::reservation`]), one thread each. A

@@ -226,15 +226,10 @@ impl Held {
         Ok(())
     }
 
-    /// Returns the use of the periods of its server since the last call; nothing in a timetable.
-    pub fn take_periods(&self) -> Periods {
-        self.owner.take_periods()
-    }
-
     /// Reports the periods of its server since the last call to `adaptive`, each as a pass that was in
     /// time if the budget sufficed, and tries the change that it decides: admission has the last word.
     pub fn adapt(&mut self, adaptive: &mut Adaptive) -> Adapted {
-        let Periods { count, ran_out, largest } = self.take_periods();
+        let Periods { count, ran_out, largest } = self.owner.take_periods();
         let now = clock::now();
         let mut decision = Decision::Keep;
         // One that was late decides at once, and the others no more.

@@ -47,7 +47,7 @@ pub use current::{Adapted, Reserved};
 pub use error::{KernelOffer, Refused, StartError};
 pub use held::Held;
 pub use lane::Room;
-pub use owner::{DISPATCHER, IN_SLOT, Periods};
+pub use owner::{DISPATCHER, IN_SLOT};
 pub use requests::Drained;
 pub use reservations::{Reservations, Subject};
 pub use settings::{Measured, Settings};

@@ -83,13 +83,13 @@ pub(super) struct Owner {
 
 /// The use of some periods of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Periods {
+pub(super) struct Periods {
     /// The number of periods in which anything was used.
-    pub count: u64,
+    pub(super) count: u64,
     /// The number of them in which the budget was used up.
-    pub ran_out: u64,
+    pub(super) ran_out: u64,
     /// The largest use of one, within the budget and beyond.
-    pub largest: Service,
+    pub(super) largest: Service,
 }
 
 impl Owner {
