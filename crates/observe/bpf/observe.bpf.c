@@ -44,9 +44,15 @@ struct hrtimer {
 /* The registers at the entry of a system call, by architecture. */
 struct pt_regs___x86 {
 	unsigned long orig_ax;
+	unsigned long di;
+	unsigned long si;
+	unsigned long sp;
 } FOLLOWED;
 
 struct pt_regs___arm64 {
+	u64 regs[31];
+	u64 sp;
+	u64 orig_x0;
 	s32 syscallno;
 } FOLLOWED;
 
@@ -79,11 +85,20 @@ struct thread {
 	char comm[16];
 };
 
+/* What tells one wait of a program from another: the first two arguments of the system call, and the
+ * program's stack pointer. */
+struct place {
+	u64 first;
+	u32 second;
+	u32 stack;
+};
+
 struct switched {
 	struct head head;
 	struct thread prev;
 	struct thread next;
 	u64 next_exec_ns;
+	struct place place;
 };
 
 struct woken {
@@ -217,6 +232,23 @@ static __always_inline u32 syscall_of(struct task_struct *task)
 	return number < 0 || number > 0xffff ? NO_SYSCALL : (u32)number;
 }
 
+static __always_inline void place_of(struct place *place, struct task_struct *task)
+{
+	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs___x86 *x86 = (void *)at;
+	struct pt_regs___arm64 *arm64 = (void *)at;
+
+	if (bpf_core_field_exists(x86->orig_ax)) {
+		place->first = BPF_CORE_READ(x86, di);
+		place->second = BPF_CORE_READ(x86, si);
+		place->stack = BPF_CORE_READ(x86, sp);
+	} else if (bpf_core_field_exists(arm64->syscallno)) {
+		place->first = BPF_CORE_READ(arm64, orig_x0);
+		place->second = BPF_CORE_READ(arm64, regs[1]);
+		place->stack = BPF_CORE_READ(arm64, sp);
+	}
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switches, int preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
@@ -241,6 +273,9 @@ int BPF_PROG(switches, int preempt, struct task_struct *prev, struct task_struct
 	name(&record->prev, prev);
 	name(&record->next, next);
 	record->next_exec_ns = next->se.sum_exec_runtime;
+	__builtin_memset(&record->place, 0, sizeof(record->place));
+	if (call != NO_SYSCALL)
+		place_of(&record->place, prev);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -1,13 +1,15 @@
 //! The records of `bpf/observe.bpf.c`, in its layout.
 
 use punctual_model::{Duration, Instant};
-use punctual_trace::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Record, Seen};
+use punctual_trace::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Place, Record, Seen};
 
-/// The lengths of the head, of a thread's description, and of the two longer records, in bytes.
+/// The lengths of the head, of a thread's description, of a place, and of the two longer records, in
+/// bytes.
 const HEAD: usize = 24;
 const THREAD: usize = 24;
 const WOKEN: usize = HEAD + THREAD;
-const SWITCHED: usize = HEAD + 2 * THREAD + 8;
+const PLACE: usize = 16;
+const SWITCHED: usize = HEAD + 2 * THREAD + 8 + PLACE;
 
 /// `NOBODY` and `NO_SYSCALL`.
 const NONE: u32 = u32::MAX;
@@ -29,7 +31,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
                 Left::Preempted
             } else {
                 let syscall = Some(number).filter(|&number| number != NONE);
-                Left::Asleep { uninterruptible: flag & UNINTERRUPTIBLE != 0, syscall }
+                let at = &rest[2 * THREAD + 8..];
+                let place = Place { first: long(at, 0), second: word(at, 8), stack: word(at, 12) };
+                Left::Asleep { uninterruptible: flag & UNINTERRUPTIBLE != 0, syscall, place }
             };
             let (prev, next) = (seen(rest), seen(&rest[THREAD..]));
             let next_exec_ns = long(rest, 2 * THREAD);
@@ -94,9 +98,13 @@ mod tests {
         bytes.extend(thread(10, 120, "sleeper"));
         bytes.extend(thread(20, 9, "urgent"));
         bytes.extend(6u64.to_ne_bytes());
+        bytes.extend(7u64.to_ne_bytes());
+        bytes.extend(8u32.to_ne_bytes());
+        bytes.extend(9u32.to_ne_bytes());
         let prev = Seen { tid: 10, comm: "sleeper".into(), class: Class::Ordinary };
         let next = Seen { tid: 20, comm: "urgent".into(), class: Class::RealTime(90) };
-        let left = Left::Asleep { uninterruptible: false, syscall: Some(230) };
+        let place = Place { first: 7, second: 8, stack: 9 };
+        let left = Left::Asleep { uninterruptible: false, syscall: Some(230), place };
         let what = KernelEvent::Switch { prev, left, prev_exec_ns: 5, next, next_exec_ns: 6 };
         let record = Record { at: Instant::from_nanos(77), cpu: 3, what };
         assert_eq!(decode(&bytes), Some(record));

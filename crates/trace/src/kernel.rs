@@ -108,7 +108,21 @@ pub enum Left {
         uninterruptible: bool,
         /// The number of the system call in which it sleeps, if it is in one.
         syscall: Option<u32>,
+        /// The place in the program at which it sleeps.
+        place: Place,
     },
+}
+
+/// What tells the waits of a program apart that are in the same system call. All fields are zero
+/// outside of system calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The first argument of the system call: a file descriptor, a clock, the address of a futex.
+    pub first: u64,
+    /// The low half of the second argument.
+    pub second: u32,
+    /// The low half of the stack pointer. It is the same each time one loop waits.
+    pub stack: u32,
 }
 
 /// Something the kernel did.

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Record, Seen};
+use crate::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Place, Record, Seen};
 
 const ME: Seen =
     Seen { tid: 10, comm: Comm(*b"me\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::RealTime(50) };
@@ -17,7 +17,8 @@ const HOG: Seen =
 const SPIN: Seen =
     Seen { tid: 30, comm: Comm(*b"spin\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::Ordinary };
 const IDLE: Seen = Seen { tid: 0, comm: Comm([0; 16]), class: Class::Idle };
-const NAP: Left = Left::Asleep { uninterruptible: false, syscall: Some(230) };
+const NOWHERE: Place = Place { first: 0, second: 0, stack: 0 };
+const NAP: Left = Left::Asleep { uninterruptible: false, syscall: Some(230), place: NOWHERE };
 
 fn us(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1_000)
@@ -108,7 +109,13 @@ fn a_timer_that_came_late_is_told_from_a_wait_in_the_middle() {
     let observer = observe([
         waking(1450, None),
         switch(1455, IDLE, Left::Preempted, [0, 200], ME),
-        switch(1555, ME, Left::Asleep { uninterruptible: true, syscall: Some(0) }, [300, 0], IDLE),
+        switch(
+            1555,
+            ME,
+            Left::Asleep { uninterruptible: true, syscall: Some(0), place: NOWHERE },
+            [300, 0],
+            IDLE,
+        ),
         waking(1755, Some(SPIN)),
         switch(1760, IDLE, Left::Preempted, [0, 300], ME),
         switch(1860, ME, NAP, [400, 0], IDLE),
@@ -313,7 +320,7 @@ fn a_threads_job_lasts_from_its_timer_to_the_next_wait() {
             waking(micros + 1, None),
         ]
     };
-    let lock = Left::Asleep { uninterruptible: false, syscall: Some(202) };
+    let lock = Left::Asleep { uninterruptible: false, syscall: Some(202), place: NOWHERE };
     let mut records =
         vec![switch(100, IDLE, Left::Preempted, [0, 0], ME), switch(200, ME, NAP, [100, 0], IDLE)];
     records.extend(timer(1010, 1000));

@@ -65,7 +65,7 @@ impl ThreadJobs {
     /// end.
     pub fn take(&mut self, at: Instant, edge: Edge) -> [Option<Event>; 2] {
         match edge {
-            Edge::Sleeps { tid, syscall } => {
+            Edge::Sleeps { tid, syscall, .. } => {
                 if let Some(thread) = self.of.get_mut(&tid) {
                     thread.sleeps = Some((at, syscall));
                 }

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Demand, Margin, NotPeriodic, Period, Sample, Sampler, find, propose};
 use crate::cause::Observer;
-use crate::kernel::{Class, KernelEvent, Left, Record, Seen};
+use crate::kernel::{Class, KernelEvent, Left, Place, Record, Seen};
 
 const SEEDS: u64 = 40;
 const MS: u64 = 1_000_000;
@@ -223,7 +223,8 @@ fn jobs_match_the_kernels_records() {
             next_exec_ns,
         },
     };
-    let asleep = |syscall| Left::Asleep { uninterruptible: false, syscall: Some(syscall) };
+    let place = Place::default();
+    let asleep = |syscall| Left::Asleep { uninterruptible: false, syscall: Some(syscall), place };
     let record = |at, what| Record { at: Instant::from_nanos(at), cpu: 0, what };
     let wakes = |at| record(at, KernelEvent::Waking { tid: 7, waker: None });
     let due = |at, due| record(at, KernelEvent::TimerDue { due: Instant::from_nanos(due) });

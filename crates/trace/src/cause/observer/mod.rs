@@ -8,7 +8,7 @@ use punctual_model::{Duration, Instant};
 
 use super::Stretch;
 use super::spent::{Spent, Throttler};
-use crate::kernel::{Comm, KernelEvent, Left, Record, Seen};
+use crate::kernel::{Comm, KernelEvent, Left, Place, Record, Seen};
 use state::{Above, Cpu, State, Thread, is_lesser};
 
 /// A watched thread went to sleep or was woken.
@@ -20,6 +20,10 @@ pub enum Edge {
         tid: u32,
         /// The system call in which it sleeps, if any.
         syscall: Option<u32>,
+        /// Signals do not wake it: it waits for a device or for memory.
+        uninterruptible: bool,
+        /// The place in its program at which it sleeps.
+        place: Place,
     },
     /// The thread can run from this record on.
     Wakes {
@@ -193,9 +197,9 @@ impl Observer {
                 self.set(tid, State::Runnable { cpu, since: at, put_off });
                 None
             }
-            Left::Asleep { uninterruptible, syscall } => {
+            Left::Asleep { uninterruptible, syscall, place } => {
                 self.set(tid, State::Asleep { cpu, uninterruptible, syscall });
-                Some(Edge::Sleeps { tid, syscall })
+                Some(Edge::Sleeps { tid, syscall, uninterruptible, place })
             }
         }
     }
