@@ -1,0 +1,391 @@
+//! Derives the jobs of a thread that declares none from the wait for its releases.
+//!
+//! A job is released when the timer that wakes the thread in that wait was due, or, if no timer
+//! does, when it is woken there. It ends when the thread comes back to that wait; a sleep anywhere
+//! else is part of the job. Which wait it is, is inferred ([`Release`]). Until it is known, a
+//! thread's sleeps are held back, and then judged in retrospect, from the first regular run of
+//! releases on.
+//!
+//! A thread that goes on while its period says that the next job is released has missed a release.
+//! It does these jobs one after the other before it waits again, or it does not do them at all:
+//! either way they are late. When each of them ended cannot be seen. Each but the first is taken to
+//! have needed the usual time, the last until the thread waited again.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Instant, JobId};
+
+use super::observer::Edge;
+use super::release::{Release, Rhythm, by_events, infer};
+use super::wait::{Nap, Wait};
+use crate::event::{Event, Kind};
+
+/// The number of sleeps after which a thread's releases are looked for first. Each further time it
+/// takes twice as many.
+const FIRST: u64 = 32;
+/// The number of newest sleeps that are held back. Older ones are not judged.
+const HELD: usize = 1024;
+/// The number of sleeps from which on a thread without a period is an event loop.
+const EVENTS: u64 = 256;
+/// The least number of sleeps, and the parts of them and of the time asleep that must be in one
+/// wait, for an event loop that nobody named.
+const LOOP: (usize, f64) = (32, 0.9);
+/// The number of sleeps without a release after which a thread does something new.
+const LOST: u64 = 256;
+/// The number of jobs in time by which the usual response time is known.
+const USUAL: usize = 32;
+/// The most releases that are missed at a time. A thread that goes on for longer is only found late
+/// for these.
+const MOST_MISSED: u64 = 1 << 16;
+
+/// Which releases a thread is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// None: its sleeps are held back, in case it is asked for later.
+    Withheld,
+    /// Periodic ones. Without a period it is not judged.
+    Periodic,
+    /// Periodic ones; without a period, the wake-ups of a thread that sleeps in one place.
+    EventLoop,
+    /// Periodic ones; without a period, the wake-ups in the wait in which it sleeps most.
+    Any,
+}
+
+/// What becomes known about threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told {
+    /// From here on, the events of this thread are those of jobs with these releases.
+    Release {
+        /// The thread's number in events.
+        task: u32,
+        /// The releases.
+        release: Release,
+    },
+    /// The release or the end of a job. A job's end is reported with the release of the next,
+    /// because only then is it known to be the end.
+    Event(Event),
+    /// It cannot be known when the thread's last job ended, or whether it was one.
+    Unknown {
+        /// The thread's number in events.
+        task: u32,
+    },
+}
+
+/// What is taken to be a job of a thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    /// The releases; `None` if none are known.
+    pub release: Option<Release>,
+    /// The number of its sleeps.
+    pub waits: u64,
+    /// The wait in which it slept most, and the part of its sleep that this is, if its releases are
+    /// not known.
+    pub most: Option<(Wait, f64)>,
+}
+
+/// Turns the sleeps and wake-ups of threads into jobs, as soon as their releases are inferred.
+///
+/// Each sleep costs a look-up; the inference, which is repeated after twice as many sleeps, some
+/// milliseconds. Memory is bounded by 1,536 sleeps a thread.
+#[derive(Clone, Debug, Default)]
+pub struct InferredJobs {
+    of: BTreeMap<u32, Thread>,
+    declared: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Thread {
+    /// Its number in events.
+    task: u32,
+    asked: Asked,
+    declared: Option<Duration>,
+    /// The sleeps that are held back.
+    held: Vec<Nap>,
+    waits: u64,
+    /// The sleeps since its releases were looked for from the beginning, and the number of them at
+    /// which that is tried again.
+    tried: u64,
+    next_try: u64,
+    release: Option<Release>,
+    /// The instant at which it fell asleep, and the place.
+    asleep: Option<(Instant, Option<Wait>)>,
+    after_gap: bool,
+    /// The number of jobs that were released.
+    released: u64,
+    open: Option<Open>,
+    last: Option<Instant>,
+    /// The sleeps since the last release, and the most between two.
+    off: u64,
+    most_off: u64,
+    /// The response times of the newest jobs that missed no release.
+    usual: VecDeque<Duration>,
+}
+
+/// A job that was released.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    index: u64,
+    release: Instant,
+    /// The instant at which it came back to the wait, if it was then woken there for something else.
+    ended: Option<Instant>,
+}
+
+impl InferredJobs {
+    /// Starts with no threads. If a period is declared, none is inferred.
+    pub fn new(declared: Option<Duration>) -> Self {
+        Self { of: BTreeMap::new(), declared }
+    }
+
+    /// Adds a thread, whose jobs have the number `task` in events.
+    pub fn add(&mut self, tid: u32, task: u32, asked: Asked) {
+        self.of.insert(tid, Thread::new(task, asked, self.declared));
+    }
+
+    /// Changes what a thread is judged by.
+    pub fn ask(&mut self, tid: u32, asked: Asked) {
+        if let Some(thread) = self.of.get_mut(&tid) {
+            (thread.asked, thread.next_try) = (asked, 0);
+        }
+    }
+
+    /// Handles missing records: the job of each thread is unknown until its next release.
+    pub fn gap(&mut self, told: &mut Vec<Told>) {
+        for thread in self.of.values_mut() {
+            thread.drop_open(told);
+            (thread.asleep, thread.after_gap) = (None, true);
+        }
+    }
+
+    /// Takes an edge, and adds what it tells.
+    pub fn take(&mut self, at: Instant, edge: Edge, told: &mut Vec<Told>) {
+        let (Edge::Sleeps { tid, .. } | Edge::Wakes { tid, .. }) = edge;
+        let Some(thread) = self.of.get_mut(&tid) else { return };
+        match edge {
+            Edge::Sleeps { syscall, uninterruptible, place, .. } => {
+                let wait = syscall.filter(|_| !uninterruptible);
+                thread.asleep = Some((at, wait.map(|syscall| Wait::of(syscall, place))));
+            }
+            Edge::Wakes { due, .. } => {
+                let Some((sleeps, wait)) = thread.asleep.take() else { return };
+                let after_gap = core::mem::take(&mut thread.after_gap);
+                thread.nap(Nap { sleeps, wakes: at, due, wait, after_gap }, told);
+            }
+        }
+    }
+
+    /// Removes a thread that has ended. What it did after its last wait for a release was its exit,
+    /// unless its releases have no period.
+    pub fn forget(&mut self, tid: u32, told: &mut Vec<Told>) {
+        let Some(mut thread) = self.of.remove(&tid) else { return };
+        thread.look(true, told);
+        let is_loop = thread.release.is_some_and(|release| release.rhythm == Rhythm::Events);
+        match (thread.open.and_then(|open| open.ended), thread.asleep) {
+            (Some(end), _) => thread.close(end, None, told),
+            (None, Some((end, _))) if is_loop => thread.close(end, None, told),
+            _ => thread.drop_open(told),
+        }
+    }
+
+    /// Ends the run. A thread that waits for its next release has completed its job. One that waits
+    /// elsewhere may have left its loop. Of one that runs, the releases up to now are missed.
+    pub fn end(&mut self, now: Instant, told: &mut Vec<Told>) {
+        for thread in self.of.values_mut() {
+            thread.look(true, told);
+            let Some((open, release)) = thread.open.zip(thread.release) else { continue };
+            match (open.ended, thread.asleep) {
+                (Some(end), _) => thread.close(end, None, told),
+                (None, Some((end, wait))) => {
+                    let is_there = wait.is_some_and(|wait| release.wait.covers(&wait));
+                    if is_there {
+                        thread.close(end, None, told);
+                    } else {
+                        thread.drop_open(told);
+                    }
+                }
+                (None, None) => {
+                    let period = release.missable();
+                    if period.is_some_and(|period| now > open.release.saturating_add(period)) {
+                        thread.close(now, None, told);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns what is taken to be a job of a thread.
+    pub fn taken(&self, tid: u32) -> Option<Taken> {
+        let thread = self.of.get(&tid)?;
+        let most = match thread.release {
+            Some(_) => None,
+            None => by_events(&thread.held, None).map(|(most, _)| (most.wait, most.regular)),
+        };
+        Some(Taken { release: thread.release, waits: thread.waits, most })
+    }
+}
+
+impl Thread {
+    fn new(task: u32, asked: Asked, declared: Option<Duration>) -> Self {
+        Self {
+            task,
+            asked,
+            declared,
+            held: Vec::new(),
+            waits: 0,
+            tried: 0,
+            next_try: FIRST,
+            release: None,
+            asleep: None,
+            after_gap: false,
+            released: 0,
+            open: None,
+            last: None,
+            off: 0,
+            most_off: 0,
+            usual: VecDeque::new(),
+        }
+    }
+
+    fn nap(&mut self, nap: Nap, told: &mut Vec<Told>) {
+        self.waits += 1;
+        if self.release.is_some() {
+            self.step(&nap, told);
+            return;
+        }
+        if self.held.len() >= HELD + HELD / 2 {
+            self.held.drain(..HELD / 2);
+        }
+        self.held.push(nap);
+        self.tried += 1;
+        if self.tried >= self.next_try {
+            self.next_try = 2 * self.tried;
+            self.look(false, told);
+        }
+    }
+
+    /// Looks for the releases, and then judges the sleeps that were held back.
+    fn look(&mut self, is_last: bool, told: &mut Vec<Told>) {
+        if self.release.is_some() || self.asked == Asked::Withheld {
+            return;
+        }
+        let is_loop = |(release, _): &(Release, usize)| {
+            let (least, part) = LOOP;
+            let all = self.held.iter().filter(|nap| nap.wait.is_some()).count();
+            release.seen >= least
+                && release.seen as f64 >= part * all as f64
+                && release.regular >= part
+        };
+        let events = || {
+            let is_time = is_last || self.tried >= EVENTS;
+            let events = by_events(&self.held, self.declared).filter(|_| is_time)?;
+            let is_asked = match self.asked {
+                Asked::Any => true,
+                Asked::EventLoop => is_loop(&events),
+                Asked::Periodic | Asked::Withheld => false,
+            };
+            is_asked.then_some(events)
+        };
+        let Some((release, first)) = infer(&self.held, self.declared).or_else(events) else {
+            return;
+        };
+        self.release = Some(release);
+        told.push(Told::Release { task: self.task, release });
+        for nap in core::mem::take(&mut self.held).into_iter().skip(first) {
+            self.step(&nap, told);
+        }
+    }
+
+    /// Takes a sleep of a thread whose releases are known.
+    fn step(&mut self, nap: &Nap, told: &mut Vec<Told>) {
+        let Some(release) = self.release else { return };
+        if nap.after_gap {
+            self.drop_open(told);
+        }
+        if !release.is_in(nap) {
+            self.off += 1;
+            if self.off > LOST.max(4 * self.most_off) {
+                // It does something new.
+                self.drop_open(told);
+                (self.release, self.last) = (None, None);
+                (self.tried, self.next_try, self.off, self.most_off) = (0, FIRST, 0, 0);
+            }
+        } else if self.is_release(&release, nap) {
+            self.close(nap.sleeps, Some(nap.release()), told);
+            (self.most_off, self.off) = (self.most_off.max(self.off), 0);
+            self.last = Some(nap.release());
+            let (index, release) = (self.released, nap.release());
+            self.open = Some(Open { index, release, ended: None });
+            self.released += 1;
+            self.tell(index, release, nap.wakes, Kind::Start, told);
+        } else if let Some(open) = self.open.as_mut().filter(|_| !release.wait.is_for_time()) {
+            // The job was over, and something else woke the thread.
+            open.ended.get_or_insert(nap.sleeps);
+        }
+    }
+
+    /// Returns whether a wake-up in the wait for releases is one.
+    fn is_release(&self, release: &Release, nap: &Nap) -> bool {
+        if release.by_timer && nap.due.is_none() {
+            return false;
+        }
+        let (Some(tolerance), Some(period), Some(last)) =
+            (release.among_others, release.period, self.last)
+        else {
+            return true;
+        };
+        let (apart, period) =
+            (nap.release().saturating_since(last).as_nanos(), period.as_nanos().max(1));
+        let away = (apart + period / 2) % period;
+        let is_near = apart >= period / 2 && away.abs_diff(period / 2) <= tolerance.as_nanos();
+        // After some periods without a release, a new timeline begins.
+        is_near || apart > 4 * period + period / 2
+    }
+
+    /// Ends the open job at `end`, with the releases that were missed until then. `next` is the
+    /// next release, which was not.
+    fn close(&mut self, end: Instant, next: Option<Instant>, told: &mut Vec<Told>) {
+        let (Some(open), Some(release)) = (self.open.take(), self.release) else { return };
+        let Open { index, release: first, ended } = open;
+        let end = ended.unwrap_or(end);
+        let took = end.saturating_since(first);
+        let period = release.missable().map_or(u64::MAX, |period| period.as_nanos().max(1));
+        let until = next.map_or(u64::MAX, |next| next.saturating_since(first).as_nanos());
+        let missed = took.as_nanos().saturating_sub(1) / period;
+        let missed = missed.min(until.saturating_sub(period / 2) / period).min(MOST_MISSED);
+        if missed == 0 {
+            if self.usual.len() == USUAL {
+                self.usual.pop_front();
+            }
+            self.usual.push_back(took);
+        }
+        let usual = self.usual_time().min(took / (missed + 1));
+        let mut begun = first;
+        for nth in 0..=missed {
+            let release = first.saturating_add(Duration::from_nanos(period.saturating_mul(nth)));
+            let job = index + nth;
+            if nth > 0 {
+                self.released += 1;
+                self.tell(job, release, begun.max(release), Kind::Start, told);
+            }
+            begun = end - usual * (missed - nth);
+            self.tell(job, release, begun, Kind::Complete, told);
+        }
+    }
+
+    fn usual_time(&self) -> Duration {
+        let mut all: Vec<Duration> = self.usual.iter().copied().collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or(Duration::ZERO)
+    }
+
+    fn drop_open(&mut self, told: &mut Vec<Told>) {
+        if self.open.take().is_some() {
+            told.push(Told::Unknown { task: self.task });
+        }
+    }
+
+    fn tell(&self, index: u64, release: Instant, at: Instant, kind: Kind, told: &mut Vec<Told>) {
+        let job = JobId { task: self.task, index };
+        told.push(Told::Event(Event { at, job, release, kind }));
+    }
+}
