@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use punctual::program::Target;
 use punctual::trace::Recorded;
-use punctual::why::{self, EndRecord, LateRecord, Options, late_at_end};
+use punctual::why::{
+    self, EndRecord, Judging, LateRecord, Options, ReleaseRecord, late_at_end, releases_at_end,
+};
 use punctual_frontend::exit::{Exit, Failure, Outcome};
 use punctual_frontend::options::time;
 use punctual_frontend::output;
@@ -23,6 +25,8 @@ Examples:
       each job of each thread must be complete 5 ms after its release
   punctual why --deadline 5ms --work 2ms --for 10s --pid 4711
       a running process, for ten seconds; a job that executes for more than 2 ms is itself at fault
+  punctual why --deadline 5ms --period 20ms --thread mixer -- ./player
+      only this thread, which is to have a job every 20 ms
   punctual why --deadline 10ms -- punctual run --reserve 2ms/10ms -- ./player
       the same for a program under a reservation
   punctual why --deadline 5ms --json --for 60s -- ./player > late.jsonl
@@ -32,15 +36,18 @@ Examples:
   punctual why late.ptrace
       judges a trace file: each promise kept, broken or not judgeable, and why jobs were late
 
-A job lasts from one wake-up of a thread to its next wait. Its release is the time at which the \
-timer that woke it was due, or, if no timer did, the time of the wake-up. The kernel's scheduler, \
+Which wake-ups of a thread release its jobs is inferred from their regularity, and told before \
+anything is judged. A job is released when the timer that woke the thread was due, or, if no timer \
+did, when it was woken; it ends when the thread waits there again. A release that never came, \
+because the thread went on, is a late job. A thread without a period is not judged, unless \
+--thread names it. The kernel's scheduler, \
 interrupts, softirqs, timers and page faults (BPF) show what happened in between. The shares of \
 the causes add up to the tardiness: delays that the deadline left room for are not counted.
 
 It needs CAP_BPF and CAP_PERFMON: run it as root.
 
 Exit codes: 0 no job was late, 1 one was, 2 bad usage, 3 this host cannot, 4 not judgeable, \
-because something is missing.";
+because something is missing or no thread had a job.";
 
 /// Watches a program, or reads a trace, and explains why jobs were late
 #[derive(clap::Args)]
@@ -50,7 +57,7 @@ punctual why --deadline <TIME> [OPTIONS] -- <COMMAND>...
        punctual why --deadline <TIME> [OPTIONS] --pid <PID>")]
 pub(crate) struct Args {
     /// Judge this trace file instead of watching a program
-    #[arg(value_name = "TRACE", conflicts_with_all = ["deadline", "work", "length", "pid", "command", "path"])]
+    #[arg(value_name = "TRACE", conflicts_with_all = ["deadline", "work", "period", "thread", "length", "pid", "command", "path"])]
     file: Option<PathBuf>,
     /// Jobs must be complete this long after their release
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present = "file")]
@@ -58,6 +65,12 @@ pub(crate) struct Args {
     /// Jobs execute for at most this long; excess is their own fault [default: the deadline]
     #[arg(long, value_name = "TIME", value_parser = time)]
     work: Option<Duration>,
+    /// The period of the jobs [default: inferred for each thread]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    period: Option<Duration>,
+    /// Judge only threads of this name or number, even without a period
+    #[arg(long, value_name = "NAME|TID")]
+    thread: Vec<String>,
     /// Watch for at most this long [default: until the program ends]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     length: Option<Duration>,
@@ -87,7 +100,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     let target = target(args.pid, &args.command)?;
     let mut recorded = Recorded::new(args.trace.of_live_run("")?);
+    let judging = Judging { period: args.period, threads: args.thread.clone(), event_loops: false };
     let options = Options {
+        judging,
         relative_deadline,
         work: args.work.map(Duration::as_full_service),
         length: args.length,
@@ -96,7 +111,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let mut report = text::Report::new(args.worst, clock::now());
     let mut ended = why::watch(&target, options, |session, seen, late| {
         if args.json {
-            output::print(&lines(late.iter().map(|one| LateRecord::in_session(session, one)))?)?;
+            let releases = session.releases().iter();
+            let releases = releases
+                .map(|(number, release)| ReleaseRecord::of(session.subject(*number), release));
+            let late = late.iter().map(|one| LateRecord::in_session(session, one));
+            output::print(&(lines(releases)? + &lines(late)?))?;
         }
         recorded.more(seen, late)?;
         report.more(late);
@@ -105,12 +124,13 @@ pub(crate) fn main(args: &Args) -> Outcome {
     recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
     recorded.end()?;
     if args.json {
-        output::print(&(lines(late_at_end(&ended))? + &lines([EndRecord::of(&ended)])?))?;
+        let (releases, late) = (lines(releases_at_end(&ended))?, lines(late_at_end(&ended))?);
+        output::print(&(releases + &late + &lines([EndRecord::of(&ended)])?))?;
     } else {
         report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
     }
-    Ok(exit(Verdict::of_all(ended.subjects.iter().map(|(_, judged)| judged.verdict))))
+    Ok(exit(why::verdict(&ended)))
 }
 
 /// Returns the target that the arguments select.

@@ -25,7 +25,7 @@ mod threads;
 pub use collector::{CollectError, Collector, Counts};
 pub use fitting::{Fitting, Promised, SeenThread};
 pub use seen::Seen;
-pub use session::{Ended, Session};
+pub use session::{Ended, Judging, Session};
 pub use threads::{Came, Threads};
 
-pub use punctual_trace::cause::Verdict;
+pub use punctual_trace::cause::{Release, Rhythm, Taken, Verdict};

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use punctual_linux::clock;
-use punctual_model::{Backlog, Duration, Instant, Service};
-use punctual_trace::cause::{FromEvents, Spent, Stretch, Verdict, judge};
+use punctual_model::{Backlog, Duration, Instant, JobId, Service};
+use punctual_trace::cause::{
+    Asked, FromEvents, LateJob, Release, Spent, Stretch, Taken, Verdict, judge,
+};
 use punctual_trace::check::{Checker, Judged};
-use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind};
+use punctual_trace::{Event, Kind, Promise, Sink, Subject, SubjectKind};
 
 use crate::collector::{CollectError, Counts};
 use crate::followed;
@@ -28,12 +30,52 @@ pub struct Ended {
     pub verdicts: Vec<Verdict>,
     /// Each thread, and the judgement of its promise.
     pub subjects: Vec<(Subject, Judged)>,
+    /// What was taken to be a job of each thread that was followed, by the number of its subject.
+    pub taken: BTreeMap<u32, Taken>,
+    /// The releases that became known at the end.
+    pub releases: Vec<(u32, Release)>,
     /// The numbers of the kernel's records.
     pub counts: Counts,
     /// The programs that this kernel did not accept: their causes stay unknown.
     pub missing: Vec<&'static str>,
     /// The observations since they were taken last, if they are kept ([`Session::keep_seen`]).
     pub seen: Vec<Seen>,
+}
+
+/// The threads that are judged, and their releases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judging {
+    /// The period of the releases; it is inferred if none is declared.
+    pub period: Option<Duration>,
+    /// The names or numbers of the threads; all are judged if there are none. A thread that is named
+    /// is judged even if it has no period: by its wake-ups in the wait in which it sleeps most.
+    pub threads: Vec<String>,
+    /// Whether a thread that sleeps nearly always in one wait is judged by its wake-ups there if it
+    /// has no period.
+    pub event_loops: bool,
+}
+
+/// The length of a thread's name in the kernel, in bytes.
+const NAME: usize = 15;
+
+impl Judging {
+    /// Returns whether the user named this thread.
+    fn names(&self, tid: u32, name: Option<&str>) -> bool {
+        let is_it = |word: &String| {
+            let short = word.as_bytes().get(..NAME).unwrap_or(word.as_bytes());
+            word.parse() == Ok(tid) || name.is_some_and(|name| name.as_bytes() == short)
+        };
+        self.threads.iter().any(is_it)
+    }
+
+    fn asked(&self, tid: u32, name: Option<&str>) -> Asked {
+        match self {
+            _ if self.names(tid, name) => Asked::Any,
+            _ if !self.threads.is_empty() => Asked::Withheld,
+            Self { event_loops: true, .. } => Asked::EventLoop,
+            _ => Asked::Periodic,
+        }
+    }
 }
 
 /// Returns the promise to a thread that was found.
@@ -45,6 +87,14 @@ pub struct Session {
     checker: Checker,
     followed: Followed,
     promise_of: PromiseOf,
+    judging: Judging,
+    /// Threads that are not judged, unless they take a name that is.
+    withheld: Vec<u32>,
+    /// The releases that became known in this turn.
+    releases: Vec<(u32, Release)>,
+    taken: BTreeMap<u32, Taken>,
+    /// When jobs that were not judged yet began.
+    began: BTreeMap<JobId, Instant>,
     /// The events of the drivers in this process about their own jobs.
     events: FromEvents,
     /// The subject's number of each thread, and the thread of each subject.
@@ -60,29 +110,46 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts collecting. Each job of a followed thread is to complete within `relative_deadline`
-    /// of its release. `wcet` is what a job may need: more is its own fault.
+    /// Starts collecting. Each job of a followed thread that has a period is to complete within
+    /// `relative_deadline` of its release. `wcet` is what a job may need: more is its own fault.
     ///
     /// # Errors
     /// [`CollectError`]: the kernel does not report.
     pub fn start(relative_deadline: Duration, wcet: Option<Service>) -> Result<Self, CollectError> {
         let relative_deadline = Some(relative_deadline);
-        Self::promising(move |_| Promise { period: None, relative_deadline, wcet })
+        let promise = Promise { period: None, relative_deadline, wcet };
+        Self::judging(Judging::default(), move |_| promise)
     }
 
     /// Does the same with a promise for each thread: `promise_of` is called with the kernel id of
-    /// each thread that is found.
+    /// each thread that is found. Event loops are judged, too.
     ///
     /// # Errors
     /// [`CollectError`]: the kernel does not report.
     pub fn promising(
         promise_of: impl FnMut(u32) -> Promise + Send + 'static,
     ) -> Result<Self, CollectError> {
+        Self::judging(Judging { event_loops: true, ..Judging::default() }, promise_of)
+    }
+
+    /// Does the same for the threads and releases that `judging` selects.
+    ///
+    /// # Errors
+    /// [`CollectError`]: the kernel does not report.
+    pub fn judging(
+        judging: Judging,
+        promise_of: impl FnMut(u32) -> Promise + Send + 'static,
+    ) -> Result<Self, CollectError> {
         Ok(Self {
-            watched: Threads::start(REMEMBERED)?,
+            watched: Threads::inferring(REMEMBERED, judging.period)?,
             checker: Checker::new(),
             followed: Followed::new(),
             promise_of: Box::new(promise_of),
+            judging,
+            withheld: Vec::new(),
+            releases: Vec::new(),
+            taken: BTreeMap::new(),
+            began: BTreeMap::new(),
             events: FromEvents::new(),
             numbers: BTreeMap::new(),
             threads: Vec::new(),
@@ -161,11 +228,11 @@ impl Session {
     /// Processes new records, and returns the verdicts on the jobs that turned out late since the
     /// last turn.
     pub fn turn(&mut self) -> Vec<Verdict> {
-        self.take_records();
+        self.releases.clear();
+        self.look();
         let mut verdicts = std::mem::take(&mut self.last);
         verdicts.extend(self.judge_late());
         self.keep_throttled(SETTLED);
-        self.look();
         verdicts
     }
 
@@ -176,13 +243,14 @@ impl Session {
 
     /// Ends the run: judges a job that still ran as far as it came.
     pub fn end(mut self) -> Ended {
+        self.releases.clear();
         self.take_records();
         for tid in std::mem::take(&mut self.gone) {
             self.forget(tid);
         }
-        for event in self.watched.resting() {
-            self.event(event);
-        }
+        let mut all = Vec::new();
+        self.watched.end(|came| all.push(came));
+        self.came(all);
         self.keep_throttled(Duration::ZERO);
         if let Some(keeper) = &mut self.keeper {
             keeper.end();
@@ -191,27 +259,60 @@ impl Session {
         let mut verdicts = std::mem::take(&mut self.last);
         verdicts.extend(self.judge_late());
         let watched: Vec<u32> = self.numbers.keys().copied().collect();
-        watched.into_iter().for_each(|tid| self.rename(tid));
+        watched.into_iter().for_each(|tid| {
+            self.rename(tid);
+            self.note_taken(tid);
+        });
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
         let (counts, missing) = (self.watched.counts(), self.watched.missing().to_vec());
-        let seen = self.take_seen();
-        Ended { verdicts, subjects, counts, missing, seen }
+        let (seen, taken) = (self.take_seen(), std::mem::take(&mut self.taken));
+        let releases = std::mem::take(&mut self.releases);
+        Ended { verdicts, subjects, taken, releases, counts, missing, seen }
+    }
+
+    /// Returns the releases of threads that became known in the last turn, by the numbers of their
+    /// subjects.
+    pub fn releases(&self) -> &[(u32, Release)] {
+        &self.releases
     }
 
     fn take_records(&mut self) {
-        let Self { watched, checker, keeper, .. } = self;
-        watched.drain(|came| match came {
-            Came::Event(event) => {
-                checker.record(event);
-                keeper.iter_mut().for_each(|keeper| keeper.event(event));
+        let mut all = Vec::new();
+        self.watched.drain(|came| {
+            if !matches!(came, Came::OnCpu { .. }) {
+                all.push(came);
             }
-            Came::Gap { at, records } => {
-                checker.lost(records.into());
-                keeper.iter_mut().for_each(|keeper| keeper.lost(at, records.into()));
-            }
-            Came::OnCpu { .. } => {}
         });
+        self.came(all);
+    }
+
+    fn came(&mut self, all: Vec<Came>) {
+        for came in all {
+            match came {
+                Came::Event(event) => {
+                    if event.kind == Kind::Start {
+                        self.began.insert(event.job, event.at);
+                    }
+                    self.event(event);
+                }
+                Came::Release { number, release } => {
+                    // Its name now; the one at which it was found may be its parent's.
+                    if let Some(&tid) = self.threads.get(number as usize) {
+                        self.rename(tid);
+                    }
+                    self.releases.push((number, release));
+                    let taken = Taken { release: None, waits: 0, most: None };
+                    self.taken.entry(number).or_insert(taken).release = Some(release);
+                }
+                Came::Unknown { number } => self.checker.forget(number),
+                Came::Gap { at, records } => {
+                    self.checker.lost(records.into());
+                    self.keeper.iter_mut().for_each(|keeper| keeper.lost(at, records.into()));
+                }
+                Came::OnCpu { .. } => {}
+            }
+        }
     }
 
     fn event(&mut self, event: Event) {
@@ -238,28 +339,38 @@ impl Session {
             if subject.is_some_and(|subject| subject.kind != SubjectKind::Thread) {
                 let events = self.events.stretches(late.job, late.release, late.end);
                 stretches = attribute(&stretches, &events);
+            } else if let Some(&began) = self.began.get(&late.job) {
+                earlier(&mut stretches, late, began);
             }
             Some(judge(late, &stretches, |tid| self.numbers.contains_key(&tid)))
         });
-        judged.collect()
+        let verdicts = judged.collect();
+        let newest: BTreeMap<u32, u64> =
+            self.began.keys().map(|job| (job.task, job.index)).collect();
+        self.began.retain(|job, _| newest.get(&job.task) == Some(&job.index));
+        verdicts
     }
 
     /// Forgets a thread that has ended, after all its records have come.
     fn forget(&mut self, tid: u32) {
         self.rename(tid);
-        match (self.watched.ended(tid), self.numbers.get(&tid)) {
-            (Some(event), _) => {
-                self.event(event);
-                // As long as the thread's use of time is still known.
-                let late = self.judge_late();
-                self.last.extend(late);
-            }
-            // It cannot be known whether its last job was complete.
-            (None, Some(&number)) => self.checker.forget(number),
-            (None, None) => {}
-        }
+        self.withheld.retain(|&one| one != tid);
+        self.note_taken(tid);
+        let mut all = Vec::new();
+        self.watched.ended(tid, |came| all.push(came));
+        self.came(all);
+        // As long as the thread's use of time is still known.
+        let late = self.judge_late();
+        self.last.extend(late);
         self.watched.forget(tid);
         self.numbers.remove(&tid);
+    }
+
+    fn note_taken(&mut self, tid: u32) {
+        let number = self.numbers.get(&tid).copied();
+        if let Some((number, taken)) = number.zip(self.watched.taken(tid)) {
+            self.taken.insert(number, taken);
+        }
     }
 
     /// Gives a thread's subject the thread's latest name.
@@ -277,21 +388,32 @@ impl Session {
         }
     }
 
+    /// Looks for new threads, and takes the records since the last look: those of new threads, too.
     fn look(&mut self) {
         let changes = self.followed.look();
+        // A thread takes its name, or another, after it has begun.
+        self.withheld.retain(|&tid| {
+            let is_named = self.judging.names(tid, followed::name(tid).as_deref());
+            if is_named {
+                self.watched.ask(tid, Asked::Any);
+            }
+            !is_named
+        });
         for tid in changes.enforcers {
             self.watched.enforcer(tid);
         }
-        for tid in std::mem::replace(&mut self.gone, changes.went) {
-            self.forget(tid);
-        }
         for tid in changes.came {
             let number = self.threads.len() as u32;
-            let name = followed::name(tid).unwrap_or_else(|| tid.to_string());
+            let name = followed::name(tid);
+            let asked = self.judging.asked(tid, name.as_deref());
+            let name = name.unwrap_or_else(|| tid.to_string());
             let mut subject = Subject::new(name, SubjectKind::Thread);
             subject.promise = (self.promise_of)(tid);
             subject.thread = Some(tid);
-            self.watched.watch(tid, number);
+            self.watched.watch_as(tid, number, asked);
+            if asked == Asked::Withheld {
+                self.withheld.push(tid);
+            }
             self.checker.subject(number, &subject);
             if let Some(keeper) = &mut self.keeper {
                 keeper.subject(number, &subject);
@@ -299,6 +421,10 @@ impl Session {
             self.numbers.insert(tid, number);
             self.threads.push(tid);
             self.subjects.push(subject);
+        }
+        self.take_records();
+        for tid in std::mem::replace(&mut self.gone, changes.went) {
+            self.forget(tid);
         }
     }
 
@@ -335,6 +461,20 @@ fn attribute(thread: &[Stretch], events: &[Stretch]) -> Vec<Stretch> {
     all
 }
 
+/// Attributes the work that a thread did before it began this job to its earlier jobs.
+fn earlier(stretches: &mut Vec<Stretch>, late: LateJob, began: Instant) {
+    let at = stretches.partition_point(|stretch| stretch.end <= began);
+    if let Some(stretch) = stretches.get_mut(at).filter(|stretch| stretch.start < began) {
+        let after = Stretch { start: began, ..*stretch };
+        stretch.end = began;
+        stretches.insert(at + 1, after);
+    }
+    let before = stretches.iter_mut().take_while(|stretch| stretch.end <= began);
+    for stretch in before.filter(|stretch| stretch.spent == Spent::Own) {
+        stretch.spent = Spent::Subject(late.job.task);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,7 +508,11 @@ mod tests {
 
     #[test]
     fn the_cause_of_a_last_late_job_is_known_after_its_process_ended() {
-        let mut session = match Session::start(Duration::from_millis(1), None) {
+        // It has no period, so it must be named.
+        let judging = Judging { threads: vec!["sh".to_owned()], ..Judging::default() };
+        let relative_deadline = Some(Duration::from_millis(1));
+        let promise = Promise { period: None, relative_deadline, wcet: None };
+        let mut session = match Session::judging(judging, move |_| promise) {
             Ok(session) => session,
             Err(why) => return println!("skipped: {why}"),
         };

@@ -2,18 +2,32 @@
 //! time.
 
 use punctual_linux::clock;
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant};
 use punctual_trace::Event;
-use punctual_trace::cause::{Observer, Stretch, ThreadJobs};
+use punctual_trace::cause::{
+    Asked, Edge, InferredJobs, Observer, Release, Stretch, Taken, ThreadJobs, Told,
+};
 use punctual_trace::kernel::{KernelEvent, Record};
 
 use crate::collector::{CollectError, Collector, Counts};
 
 /// The meaning of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Came {
     /// An event of an observed thread's job; its subject is the number given to the thread.
     Event(Event),
+    /// The following events of this subject are those of jobs with these releases.
+    Release {
+        /// The subject.
+        number: u32,
+        /// The releases.
+        release: Release,
+    },
+    /// It cannot be known when the last job of this subject ended, or whether it was one.
+    Unknown {
+        /// The subject.
+        number: u32,
+    },
     /// A thread, observed or not, was switched to on a CPU.
     OnCpu {
         /// Its kernel id.
@@ -30,23 +44,44 @@ pub enum Came {
     },
 }
 
+/// The jobs of threads.
+enum Jobs {
+    /// From one wake-up in a system call to the next.
+    AtWakeUps(ThreadJobs),
+    /// By their inferred releases.
+    Inferred(InferredJobs),
+}
+
 /// Observed threads. Drain them at least ten times a second.
 pub struct Threads {
     collector: Collector,
     observer: Observer,
-    jobs: ThreadJobs,
+    jobs: Jobs,
     /// The time up to which records have been taken.
     taken: Instant,
 }
 
 impl Threads {
     /// Starts collecting, with no thread observed yet. The newest `remembered` stretches of each
-    /// thread are remembered: a late job is judged when it has ended.
+    /// thread are remembered: a late job is judged when it has ended. Each wake-up in the system
+    /// call in which a thread waits for releases is the release of a job.
     ///
     /// # Errors
     /// [`CollectError`]: the kernel does not report; it says what to do.
     pub fn start(remembered: usize) -> Result<Self, CollectError> {
-        let (observer, jobs) = (Observer::new(remembered), ThreadJobs::new());
+        Self::start_with(remembered, Jobs::AtWakeUps(ThreadJobs::new()))
+    }
+
+    /// Does the same, but infers the releases. If a period is declared, releases keep to it.
+    ///
+    /// # Errors
+    /// [`CollectError`]: the kernel does not report; it says what to do.
+    pub fn inferring(remembered: usize, declared: Option<Duration>) -> Result<Self, CollectError> {
+        Self::start_with(remembered, Jobs::Inferred(InferredJobs::new(declared)))
+    }
+
+    fn start_with(remembered: usize, jobs: Jobs) -> Result<Self, CollectError> {
+        let observer = Observer::new(remembered);
         // Before the first record.
         let taken = clock::now();
         Ok(Self { collector: Collector::start()?, observer, jobs, taken })
@@ -54,8 +89,23 @@ impl Threads {
 
     /// Observes a thread, whose jobs belong to subject `number`.
     pub fn watch(&mut self, tid: u32, number: u32) {
+        self.watch_as(tid, number, Asked::Periodic);
+    }
+
+    /// Does the same for a thread that is judged by these releases, if releases are inferred.
+    pub fn watch_as(&mut self, tid: u32, number: u32, asked: Asked) {
         self.watch_time(tid);
-        self.jobs.add(tid, number);
+        match &mut self.jobs {
+            Jobs::AtWakeUps(jobs) => jobs.add(tid, number),
+            Jobs::Inferred(jobs) => jobs.add(tid, number, asked),
+        }
+    }
+
+    /// Changes what a thread is judged by, if releases are inferred.
+    pub fn ask(&mut self, tid: u32, asked: Asked) {
+        if let Jobs::Inferred(jobs) = &mut self.jobs {
+            jobs.ask(tid, asked);
+        }
     }
 
     /// Observes the use of time of a thread whose jobs a driver reports.
@@ -70,44 +120,61 @@ impl Threads {
         self.observer.enforcer(tid);
     }
 
-    /// Ends the jobs of a thread that has ended. Returns the completion of the last job, or `None`
-    /// if it cannot be known. The thread's use of time is known until it is
-    /// [forgotten](Self::forget).
-    pub fn ended(&mut self, tid: u32) -> Option<Event> {
-        self.jobs.forget(tid)
+    /// Ends the jobs of a thread that has ended, and passes what that tells. The thread's use of
+    /// time is known until it is [forgotten](Self::forget).
+    pub fn ended(&mut self, tid: u32, take: impl FnMut(Came)) {
+        let mut told = Vec::new();
+        match &mut self.jobs {
+            Jobs::AtWakeUps(jobs) => told.extend(jobs.forget(tid).map(Told::Event)),
+            Jobs::Inferred(jobs) => jobs.forget(tid, &mut told),
+        }
+        told.into_iter().map(Came::from).for_each(take);
     }
 
     /// Stops observing a thread, and forgets its jobs and its use of time.
     pub fn forget(&mut self, tid: u32) {
         // A caller that needs the last job calls `ended` first.
-        let _last = self.jobs.forget(tid);
+        self.ended(tid, |_| {});
         self.observer.forget(tid);
         self.collector.forget_faults(tid);
     }
 
     /// Passes the meanings of the records since the last call, in order.
     pub fn drain(&mut self, mut take: impl FnMut(Came)) {
+        let mut told = Vec::new();
         for record in self.collector.drain() {
             let Record { at, what, .. } = record;
             self.taken = self.taken.max(at);
             if let KernelEvent::Gap { records } = what {
-                self.jobs.gap();
+                self.jobs.gap(&mut told);
                 take(Came::Gap { at, records });
             }
             if let Some(edge) = self.observer.take(&record) {
-                for event in self.jobs.take(at, edge).into_iter().flatten() {
-                    take(Came::Event(event));
-                }
+                self.jobs.take(at, edge, &mut told);
             }
+            told.drain(..).map(Came::from).for_each(&mut take);
             if let KernelEvent::Switch { next, .. } = what {
                 take(Came::OnCpu { thread: next.tid, at });
             }
         }
     }
 
-    /// Ends the run: returns the completions of jobs whose threads still sleep.
-    pub fn resting(&self) -> Vec<Event> {
-        self.jobs.resting().collect()
+    /// Ends the run with the last record, and passes what that tells.
+    pub fn end(&mut self, take: impl FnMut(Came)) {
+        let mut told = Vec::new();
+        match &mut self.jobs {
+            Jobs::AtWakeUps(jobs) => told.extend(jobs.resting().map(Told::Event)),
+            Jobs::Inferred(jobs) => jobs.end(self.taken, &mut told),
+        }
+        told.into_iter().map(Came::from).for_each(take);
+    }
+
+    /// Returns what is taken to be a job of a thread, if that is inferred.
+    pub fn taken(&self, tid: u32) -> Option<Taken> {
+        match &self.jobs {
+            Jobs::AtWakeUps(_) => None,
+            Jobs::Inferred(jobs) => jobs.taken(tid),
+        }
     }
 
     /// Returns the use of time of an observed thread.
@@ -132,6 +199,34 @@ impl Threads {
 
     pub(crate) fn observer(&self) -> &Observer {
         &self.observer
+    }
+}
+
+impl Jobs {
+    fn gap(&mut self, told: &mut Vec<Told>) {
+        match self {
+            Self::AtWakeUps(jobs) => jobs.gap(),
+            Self::Inferred(jobs) => jobs.gap(told),
+        }
+    }
+
+    fn take(&mut self, at: Instant, edge: Edge, told: &mut Vec<Told>) {
+        match self {
+            Self::AtWakeUps(jobs) => {
+                told.extend(jobs.take(at, edge).into_iter().flatten().map(Told::Event));
+            }
+            Self::Inferred(jobs) => jobs.take(at, edge, told),
+        }
+    }
+}
+
+impl From<Told> for Came {
+    fn from(told: Told) -> Self {
+        match told {
+            Told::Event(event) => Self::Event(event),
+            Told::Release { task, release } => Self::Release { number: task, release },
+            Told::Unknown { task } => Self::Unknown { number: task },
+        }
     }
 }
 

@@ -16,11 +16,14 @@ use punctual_trace::{Sink, Subject};
 pub use punctual_trace::cause::Verdict;
 pub use punctual_trace::check::Judged;
 pub use records::{CauseRecord, JobRecord, LateRecord, SubjectRecord, TraceEndRecord};
-use records::{named, subject};
+use records::{EARLIER, named, subject};
 #[cfg(feature = "kernel")]
 pub use {
-    punctual_observe::Ended,
-    watching::{EndRecord, Options, late_at_end, watch},
+    punctual_observe::{Ended, Judging},
+    watching::{
+        EndRecord, Options, ReleaseRecord, ReleasesRecord, late_at_end, releases_at_end, verdict,
+        watch,
+    },
 };
 
 use crate::Failure;
@@ -102,7 +105,7 @@ impl OfTrace {
 pub fn describe(cause: &Spent, number: Option<u32>, subjects: &[(Subject, Judged)]) -> String {
     let other = match cause {
         Spent::Subject(other) if Some(*other) == number => {
-            return "its own earlier jobs".to_owned();
+            return EARLIER.to_owned();
         }
         Spent::Subject(other) => subjects.get(*other as usize),
         _ => None,

@@ -63,7 +63,7 @@ impl Report {
             format!(" This kernel does not tell: {}.", ended.missing.join(", "))
         };
         let Counts { written, lost } = ended.counts;
-        let page = self.page(&ended.subjects);
+        let page = jobs(ended) + &self.page(&ended.subjects);
         page + &format!("\n{written} records of the kernel, {lost} lost.{missing}\n")
     }
 
@@ -196,6 +196,34 @@ fn threads(subjects: &[(Subject, Judged)]) -> Table {
         }
     }
     table
+}
+
+/// Says what was taken to be a job of each thread, and which threads were not judged.
+fn jobs(ended: &Ended) -> String {
+    let (mut judged, mut others) = (String::new(), Vec::new());
+    for (number, (subject, _)) in (0..).zip(&ended.subjects) {
+        let (Some(taken), Some(tid)) = (ended.taken.get(&number), subject.thread) else { continue };
+        let line = format!("  {} ({tid}): {taken}\n", subject.name);
+        match taken.release {
+            Some(_) => judged += &line,
+            None => others.push(line),
+        }
+    }
+    let mut page = String::new();
+    if !judged.is_empty() {
+        page += &format!("\nWhat a job is:\n{judged}");
+    }
+    if !others.is_empty() {
+        page += "\nNot judged:\n";
+        others.iter().take(KINDS).for_each(|line| page += line);
+        if others.len() > KINDS {
+            page += &format!("  {} others\n", others.len() - KINDS);
+        }
+    }
+    if judged.is_empty() {
+        page += "\nNothing could be judged. --thread NAME judges a thread by its wake-ups.\n";
+    }
+    page
 }
 
 /// Renders the result of a trace file.

@@ -304,7 +304,8 @@ pub(super) fn of_all(judged: &[&Judged]) -> Outcome {
         (_, Some(why)) => PromiseVerdict::NotJudgeable(why),
         (_, None) if any_kept => PromiseVerdict::Kept,
         _ => PromiseVerdict::NotJudgeable(
-            "no job was released: it never waited for anything, or did not run".to_owned(),
+            "no job was released: it never waited for anything, has no period, or did not run"
+                .to_owned(),
         ),
     };
     Outcome { became, jobs, late, max_tardiness }

@@ -119,6 +119,8 @@ impl Observed {
                 self.threads.values_mut().for_each(|thread| thread.waits = None);
                 None
             }
+            // Every wake-up is a release here.
+            Came::Release { .. } | Came::Unknown { .. } => None,
         }
     }
 

@@ -3,9 +3,12 @@
 
 use punctual_model::Duration;
 use punctual_trace::Subject;
-use punctual_trace::cause::{Share, Verdict};
+use punctual_trace::cause::{Share, Spent, Verdict};
 use punctual_trace::check::Judged;
 use serde::Serialize;
+
+/// The cause of a job that waits for earlier jobs of its own subject.
+pub(super) const EARLIER: &str = "its own earlier jobs";
 
 /// The record of a late job.
 #[derive(Clone, Debug, Serialize)]
@@ -66,6 +69,9 @@ pub struct SubjectRecord<'a> {
     pub tid: Option<u32>,
     /// The kind of its jobs: `thread`, `upcall`, …
     pub kind: &'static str,
+    /// What was taken to be a job of a thread that was watched, or why nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<String>,
     /// The verdict on its promise.
     pub verdict: String,
     /// The number of its completed jobs.
@@ -114,7 +120,10 @@ impl<'a> LateRecord<'a> {
         let late = verdict.late;
         let cause = |share: &Share| CauseRecord {
             cause: share.cause.word(),
-            text: share.cause.to_string(),
+            text: match share.cause {
+                Spent::Subject(number) if number == late.job.task => EARLIER.to_owned(),
+                other => other.to_string(),
+            },
             share_ns: share.share.as_nanos(),
             took_ns: Duration::as_nanos(share.took),
             times: share.times,
@@ -150,6 +159,7 @@ pub(super) fn subject((subject, judged): &(Subject, Judged)) -> SubjectRecord<'_
         thread: &subject.name,
         tid: subject.thread,
         kind: subject.kind.name(),
+        jobs: None,
         verdict: judged.verdict.to_string(),
         complete: judged.complete,
         late: judged.late,

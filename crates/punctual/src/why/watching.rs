@@ -3,8 +3,10 @@
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
 use punctual_model::{Duration, Service};
-use punctual_observe::{Ended, Seen, Session};
+use punctual_observe::{Ended, Judging, Release, Rhythm, Seen, Session};
 use punctual_trace::cause::Verdict;
+use punctual_trace::check::{self, Unjudgeable};
+use punctual_trace::{Promise, Subject};
 use serde::Serialize;
 
 use super::records::{self, LateRecord, SubjectRecord};
@@ -15,8 +17,10 @@ use crate::program::{Program, Target, enforcer};
 const TURN: Duration = Duration::from_millis(50);
 
 /// The options for watching a program or process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// The threads that are judged, and their releases.
+    pub judging: Judging,
     /// The time from a job's release within which it is to be complete.
     pub relative_deadline: Duration,
     /// The longest work of a job; more is the job's own fault. `None`: its deadline.
@@ -42,9 +46,10 @@ pub struct Options {
 /// ```no_run
 /// use punctual::model::Duration;
 /// use punctual::program::Target;
-/// use punctual::why::{self, Options};
+/// use punctual::why::{self, Judging, Options};
 ///
 /// let options = Options {
+///     judging: Judging::default(),
 ///     relative_deadline: Duration::from_millis(5),
 ///     work: None,
 ///     length: Some(Duration::from_secs(10)),
@@ -67,8 +72,10 @@ pub fn watch(
     mut turn: impl FnMut(&Session, Vec<Seen>, &[Verdict]) -> Result<(), Failure>,
 ) -> Result<Ended, Failure> {
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
+    let relative_deadline = Some(options.relative_deadline);
+    let promise = Promise { period: None, relative_deadline, wcet: options.work };
     let mut session =
-        Session::start(options.relative_deadline, options.work).map_err(Failure::cannot_here)?;
+        Session::judging(options.judging, move |_| promise).map_err(Failure::cannot_here)?;
     if options.keeps_seen {
         session.keep_seen();
     }
@@ -97,6 +104,82 @@ pub fn watch(
     Ok(ended)
 }
 
+/// Returns the verdict on all threads together. If none of them had a job, nothing was judged.
+pub fn verdict(ended: &Ended) -> check::Verdict {
+    let verdicts = || ended.subjects.iter().map(|(_, judged)| judged.verdict);
+    match check::Verdict::of_all(verdicts()) {
+        check::Verdict::Kept if !verdicts().any(|one| one == check::Verdict::Kept) => {
+            check::Verdict::NotJudgeable(Unjudgeable::NoJob)
+        }
+        verdict => verdict,
+    }
+}
+
+/// The record of what is taken to be a job of a thread. It comes before those of its late jobs.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReleaseRecord<'a> {
+    /// The releases.
+    pub release: ReleasesRecord<'a>,
+}
+
+/// The releases of a thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReleasesRecord<'a> {
+    /// Its name.
+    pub thread: &'a str,
+    /// Its id.
+    pub tid: Option<u32>,
+    /// The sentence that says all of the following.
+    pub text: String,
+    /// The wait for releases.
+    pub wait: String,
+    /// Whether only wake-ups by a timer are releases.
+    pub by_timer: bool,
+    /// How releases follow each other: `timeline`, `relative` or `events`.
+    pub rhythm: &'static str,
+    /// The time from one to the next.
+    pub period_ns: Option<u64>,
+    /// Whether the user declared it.
+    pub declared: bool,
+    /// The part of the wake-ups that keep to it; without a period, of the sleep in this wait.
+    pub regular: f64,
+    /// The number of waits that this is inferred from.
+    pub waits: usize,
+}
+
+impl<'a> ReleaseRecord<'a> {
+    /// Makes the record of the releases of a thread.
+    pub fn of(subject: Option<&'a Subject>, release: &Release) -> Self {
+        let (thread, tid) = subject.map_or(("", None), |of| (of.name.as_str(), of.thread));
+        let rhythm = match release.rhythm {
+            Rhythm::Timeline => "timeline",
+            Rhythm::Relative => "relative",
+            Rhythm::Events => "events",
+        };
+        let release = ReleasesRecord {
+            thread,
+            tid,
+            text: release.to_string(),
+            wait: release.wait.to_string(),
+            by_timer: release.by_timer,
+            rhythm,
+            period_ns: release.period.map(Duration::as_nanos),
+            declared: release.is_declared,
+            regular: release.regular,
+            waits: release.seen,
+        };
+        Self { release }
+    }
+}
+
+/// Returns the records of the releases that became known at the end of an observation.
+pub fn releases_at_end(ended: &Ended) -> impl Iterator<Item = ReleaseRecord<'_>> {
+    ended.releases.iter().map(|(number, release)| {
+        let subject = ended.subjects.get(*number as usize).map(|(subject, _)| subject);
+        ReleaseRecord::of(subject, release)
+    })
+}
+
 /// The last record of a program or process that was watched.
 #[derive(Clone, Debug, Serialize)]
 pub struct EndRecord<'a> {
@@ -114,7 +197,13 @@ impl<'a> EndRecord<'a> {
     /// Makes the last record, after those of [`late_at_end`].
     pub fn of(ended: &'a Ended) -> Self {
         Self {
-            threads: ended.subjects.iter().map(records::subject).collect(),
+            threads: (0..)
+                .zip(&ended.subjects)
+                .map(|(number, subject)| SubjectRecord {
+                    jobs: ended.taken.get(&number).map(ToString::to_string),
+                    ..records::subject(subject)
+                })
+                .collect(),
             records: ended.counts.written,
             records_lost: ended.counts.lost,
             not_told: &ended.missing,

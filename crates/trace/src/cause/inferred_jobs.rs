@@ -8,11 +8,13 @@
 //!
 //! A thread that goes on while its period says that the next job is released has missed a release.
 //! It does these jobs one after the other before it waits again, or it does not do them at all:
-//! either way they are late. When each of them ended cannot be seen. Each but the first is taken to
-//! have needed the usual time, the last until the thread waited again.
+//! either way they are late. Where one ends and the next begins is seen if the thread sets a timer
+//! that is already due. Otherwise each but the first is taken to have needed the usual time, the
+//! last until the thread waited again.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::fmt;
 
 use punctual_model::{Duration, Instant, JobId};
 
@@ -82,6 +84,21 @@ pub struct Taken {
     /// The wait in which it slept most, and the part of its sleep that this is, if its releases are
     /// not known.
     pub most: Option<(Wait, f64)>,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waits = self.waits;
+        match (self.release, self.most) {
+            (Some(release), _) => release.fmt(f),
+            (None, Some((wait, part))) => write!(
+                f,
+                "no period found in {waits} waits; {:.0} % of its sleep was in {wait}",
+                100.0 * part
+            ),
+            (None, None) => f.write_str("it was not seen to wait and go on"),
+        }
+    }
 }
 
 /// Turns the sleeps and wake-ups of threads into jobs, as soon as their releases are inferred.
@@ -159,12 +176,16 @@ impl InferredJobs {
 
     /// Takes an edge, and adds what it tells.
     pub fn take(&mut self, at: Instant, edge: Edge, told: &mut Vec<Told>) {
-        let (Edge::Sleeps { tid, .. } | Edge::Wakes { tid, .. }) = edge;
+        let (Edge::Sleeps { tid, .. } | Edge::Passes { tid, .. } | Edge::Wakes { tid, .. }) = edge;
         let Some(thread) = self.of.get_mut(&tid) else { return };
         match edge {
             Edge::Sleeps { syscall, uninterruptible, place, .. } => {
                 let wait = syscall.filter(|_| !uninterruptible);
                 thread.asleep = Some((at, wait.map(|syscall| Wait::of(syscall, place))));
+            }
+            Edge::Passes { due, .. } => {
+                let (due, after_gap) = (Some(due), core::mem::take(&mut thread.after_gap));
+                thread.nap(Nap { sleeps: at, wakes: at, due, wait: None, after_gap }, told);
             }
             Edge::Wakes { due, .. } => {
                 let Some((sleeps, wait)) = thread.asleep.take() else { return };
@@ -301,7 +322,8 @@ impl Thread {
         if nap.after_gap {
             self.drop_open(told);
         }
-        if !release.is_in(nap) {
+        let passes = nap.wait.is_none() && nap.due.is_some() && self.is_next(&release, nap);
+        if !passes && !release.is_in(nap) {
             self.off += 1;
             if self.off > LOST.max(4 * self.most_off) {
                 // It does something new.
@@ -309,7 +331,7 @@ impl Thread {
                 (self.release, self.last) = (None, None);
                 (self.tried, self.next_try, self.off, self.most_off) = (0, FIRST, 0, 0);
             }
-        } else if self.is_release(&release, nap) {
+        } else if passes || self.is_release(&release, nap) {
             self.close(nap.sleeps, Some(nap.release()), told);
             (self.most_off, self.off) = (self.most_off.max(self.off), 0);
             self.last = Some(nap.release());
@@ -321,6 +343,18 @@ impl Thread {
             // The job was over, and something else woke the thread.
             open.ended.get_or_insert(nap.sleeps);
         }
+    }
+
+    /// Returns whether a timer that was already due was set for a next release.
+    fn is_next(&self, release: &Release, nap: &Nap) -> bool {
+        let (Some(period), Some(last), true) = (release.period, self.last, release.by_timer) else {
+            return false;
+        };
+        let (apart, period) =
+            (nap.release().saturating_since(last).as_nanos(), period.as_nanos().max(1));
+        release.rhythm == Rhythm::Timeline
+            && (apart + period / 20) % period <= period / 10
+            && apart > period / 2
     }
 
     /// Returns whether a wake-up in the wait for releases is one.

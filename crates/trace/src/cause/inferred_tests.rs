@@ -32,6 +32,8 @@ const READ: At = at(0, 3, 0x77, 0x50);
 struct Thread {
     jobs: InferredJobs,
     now: u64,
+    /// The kernel tells of sleeps until instants that are over.
+    passes: bool,
     told: Vec<Told>,
     /// The releases and ends of its jobs.
     log: Vec<(u64, u64)>,
@@ -41,7 +43,7 @@ impl Thread {
     fn new(declared: Option<Duration>, asked: Asked) -> Self {
         let mut jobs = InferredJobs::new(declared);
         jobs.add(TID, 4, asked);
-        Self { jobs, now: 100 * MS, told: Vec::new(), log: Vec::new() }
+        Self { jobs, now: 100 * MS, passes: false, told: Vec::new(), log: Vec::new() }
     }
 
     fn work(&mut self, nanos: u64) {
@@ -60,10 +62,13 @@ impl Thread {
         self.jobs.take(wakes, Edge::Wakes { tid: TID, due, waker }, &mut self.told);
     }
 
-    /// Sleeps until `due`, and wakes 20 µs later; not at all if `due` is over.
+    /// Sleeps until `due`, and wakes 20 µs later; not at all if `due` is over, which may be seen.
     fn sleep_until(&mut self, place: At, due: u64) {
         if due > self.now {
             self.nap(place, due + 20_000, Some(due));
+        } else if self.passes {
+            let edge = Edge::Passes { tid: TID, due: Instant::from_nanos(due) };
+            self.jobs.take(Instant::from_nanos(self.now), edge, &mut self.told);
         }
     }
 
@@ -225,8 +230,12 @@ fn a_relative_sleep_has_a_period_that_drifts() {
 
 /// Plays a thread that does each job, however late, before it waits again.
 fn overloaded(declared: Option<u64>, long: impl Fn(usize) -> u64) -> Thread {
+    overloaded_and(false, declared, long)
+}
+
+fn overloaded_and(passes: bool, declared: Option<u64>, long: impl Fn(usize) -> u64) -> Thread {
     let declared = declared.map(Duration::from_nanos);
-    let mut thread = Thread::new(declared, Asked::Periodic);
+    let mut thread = Thread { passes, ..Thread::new(declared, Asked::Periodic) };
     let mut due = thread.now;
     for job in 0..400 {
         due += 10 * MS;
@@ -250,6 +259,20 @@ fn each_job_of_an_overload_is_late() {
     // Nearly always.
     let rare = |job: usize| if job.is_multiple_of(12) { MS } else { 10 * MS + 300_000 };
     overloaded(Some(10 * MS), rare).agrees(10 * MS);
+}
+
+/// Each timer that was already due when it was set ends a job, to the nanosecond.
+#[test]
+fn timers_that_were_already_due_part_the_jobs_of_an_overload() {
+    for seed in 0..20 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let long: Vec<u64> = (0..400).map(|_| rng.random_range(MS..18 * MS)).collect();
+        let thread = overloaded_and(true, None, |job| {
+            // It has no backlog at first and at last.
+            if (40..350).contains(&job) { long[job] } else { MS / 2 }
+        });
+        assert_eq!(thread.found(), thread.log, "seed {seed}: {}", thread.said());
+    }
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl ThreadJobs {
                 }
                 [None, None]
             }
+            Edge::Passes { .. } => [None, None],
             Edge::Wakes { tid, due, .. } => {
                 let Some(thread) = self.of.get_mut(&tid) else {
                     return [None, None];

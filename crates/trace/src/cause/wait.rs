@@ -128,7 +128,7 @@ pub(super) struct Nap {
     pub(super) wakes: Instant,
     /// The instant at which the timer that woke it was due, if a timer did.
     pub(super) due: Option<Instant>,
-    /// Its place; `None` if it was no wait of the program's.
+    /// Its place; `None` if it was no wait of the program's, or if it was over before it began.
     pub(super) wait: Option<Wait>,
     /// Records are missing between the previous sleep and this one.
     pub(super) after_gap: bool,

@@ -25,6 +25,13 @@ pub enum Edge {
         /// The place in its program at which it sleeps.
         place: Place,
     },
+    /// The thread set a timer to sleep until an instant that was over, and went on at once.
+    Passes {
+        /// The thread id.
+        tid: u32,
+        /// The instant.
+        due: Instant,
+    },
     /// The thread can run from this record on.
     Wakes {
         /// The thread id.
@@ -206,18 +213,19 @@ impl Observer {
 
     fn wakes(&mut self, tid: u32, waker: Option<Seen>, by: u16, at: Instant) -> Option<Edge> {
         let thread = self.threads.get_mut(&tid)?;
+        let there = self.cpus.get(&by);
+        let due = there.and_then(|cpu| cpu.due).filter(|_| waker.is_none());
         let State::Asleep { cpu, uninterruptible, syscall } = thread.state else {
             // A thread that was woken before it had left its CPU simply goes on. Of a thread that
             // was never seen, only the fact that it runs counts.
-            return None;
+            let is_here = matches!(thread.state, State::Running { cpu, .. } if cpu == by);
+            return due.filter(|_| is_here).map(|due| Edge::Passes { tid, due });
         };
         let spent = if waker.is_some_and(|by| self.enforcers.contains(&by.tid)) {
             Spent::Throttled(Throttler::Punctual)
         } else {
             Spent::Blocked { syscall, uninterruptible, waker }
         };
-        let there = self.cpus.get(&by);
-        let due = there.and_then(|cpu| cpu.due).filter(|_| waker.is_none());
         if let (Some(due), Some(there)) = (due, there) {
             // The handlers that ran after the timer was due are the reason why it came late.
             for above in there.above_in(due, at) {
