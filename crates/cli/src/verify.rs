@@ -134,6 +134,10 @@ fn text(report: &Report) -> String {
         }
     }
     let mut page = format!("{}, {:.1} s:\n{table}\n", report.contract, report.ran.as_secs_f64());
+    for one in report.promises.iter().filter(|one| !one.taken.is_empty()) {
+        page += &format!("\nWhat a job of {} {} is:\n", one.kind, one.name);
+        one.taken.iter().for_each(|taken| page += &format!("  {taken}\n"));
+    }
     for one in report.promises.iter().filter(|one| !one.causes.is_empty()) {
         page += &format!("\nWhy jobs of {} {} were late:\n", one.kind, one.name);
         for (cause, jobs) in one.causes.iter().take(CAUSES) {

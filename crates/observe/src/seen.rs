@@ -28,8 +28,8 @@ pub(crate) struct Keeper {
     seen: Vec<Seen>,
     /// The releases of each subject's newest jobs.
     jobs: BTreeMap<u32, VecDeque<(JobId, Instant)>>,
-    /// The time until which throttling is known for all threads.
-    throttled_until: Instant,
+    /// The time until which throttling is known, for each subject with jobs.
+    throttled_until: BTreeMap<u32, Instant>,
     /// For each subject that was throttled last: the stretch, as far as it is known.
     throttled: BTreeMap<u32, Stretch>,
 }
@@ -56,15 +56,19 @@ impl Keeper {
 
     /// Adds the throttling of these threads (pairs of kernel id and subject) before `until`, which
     /// must be long enough ago for all records to have come. A stretch that goes on then is
-    /// completed by a later call.
+    /// completed by a later call. The throttling of a thread without jobs waits for the first of
+    /// them: its releases may still be unknown.
     pub(crate) fn throttled(
         &mut self,
         observer: &Observer,
         threads: impl Iterator<Item = (u32, u32)>,
         until: Instant,
     ) {
-        let from = std::mem::replace(&mut self.throttled_until, until);
         for (tid, number) in threads {
+            if !self.jobs.contains_key(&number) {
+                continue;
+            }
+            let from = self.throttled_until.insert(number, until).unwrap_or(Instant::ZERO);
             for stretch in observer.stretches(tid, from, until) {
                 self.part(number, stretch);
             }

@@ -244,7 +244,7 @@ impl Session {
     /// Ends the run: judges a job that still ran as far as it came.
     pub fn end(mut self) -> Ended {
         self.releases.clear();
-        self.take_records();
+        self.look();
         for tid in std::mem::take(&mut self.gone) {
             self.forget(tid);
         }
@@ -302,7 +302,7 @@ impl Session {
                         self.rename(tid);
                     }
                     self.releases.push((number, release));
-                    let taken = Taken { release: None, waits: 0, most: None };
+                    let taken = Taken { is_asked: true, release: None, waits: 0, most: None };
                     self.taken.entry(number).or_insert(taken).release = Some(release);
                 }
                 Came::Unknown { number } => self.checker.forget(number),

@@ -206,7 +206,8 @@ fn jobs(ended: &Ended) -> String {
         let line = format!("  {} ({tid}): {taken}\n", subject.name);
         match taken.release {
             Some(_) => judged += &line,
-            None => others.push(line),
+            None if taken.is_asked => others.push(line),
+            None => {}
         }
     }
     let mut page = String::new();

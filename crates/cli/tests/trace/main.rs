@@ -283,8 +283,8 @@ fn the_trace_has_the_late_jobs_that_why_found_live() {
     let path = folder.path().join("why.ptrace");
     let name = path.to_str().expect("UTF-8");
     let program = "for i in 1 2 3; do sleep 0.05; done";
-    let why = ["why", "--deadline", "1ns", "--thread", "sh", "--json", "--trace", name];
-    let arguments: Vec<&str> = why.into_iter().chain(["--", "sh", "-c", program]).collect();
+    let options = ["why", "--deadline", "1ns", "--thread", "sh", "--json", "--trace", name];
+    let arguments: Vec<&str> = options.into_iter().chain(["--", "sh", "-c", program]).collect();
     let output = punctual(&arguments);
     if output.status.code() == Some(3) {
         println!("skipped: {}", text(&output.stderr));

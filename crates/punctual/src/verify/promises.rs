@@ -119,6 +119,8 @@ pub struct Promised {
     pub excused: bool,
     /// The evidence for the verdict; empty while there is none.
     pub evidence: Vec<Evidence>,
+    /// What was taken to be a job of each thread of a program, as sentences.
+    pub taken: Vec<String>,
     /// The number of jobs or messages that were seen.
     pub jobs: u64,
     /// The number of those that were late.
@@ -139,12 +141,13 @@ impl Serialize for Promised {
         }
         let evidence: Vec<&str> = self.evidence.iter().map(|one| one.name()).collect();
         let causes = self.causes.iter().map(|(cause, jobs)| Cause { cause, jobs: *jobs });
-        let mut one = serializer.serialize_struct("Promised", 9)?;
+        let mut one = serializer.serialize_struct("Promised", 10)?;
         one.serialize_field("kind", self.kind)?;
         one.serialize_field("name", &self.name)?;
         one.serialize_field("verdict", self.became.name())?;
         one.serialize_field("why", &self.why())?;
         one.serialize_field("evidence", &evidence)?;
+        one.serialize_field("taken", &self.taken)?;
         one.serialize_field("jobs", &self.jobs)?;
         one.serialize_field("late", &self.late)?;
         one.serialize_field("max_tardiness_ns", &self.max_tardiness.as_nanos())?;
@@ -210,6 +213,7 @@ impl Promised {
             became,
             excused: false,
             evidence: Vec::new(),
+            taken: Vec::new(),
             jobs: 0,
             late: 0,
             max_tardiness: Duration::ZERO,

@@ -121,6 +121,14 @@ impl Report {
             let judged: Vec<&Judged> =
                 numbers.iter().map(|&at| &ended.subjects[at as usize].1).collect();
             self.found(contract, name, evidence, of_all(&judged), &numbers);
+            let taken = numbers.iter().filter_map(|&at| {
+                let taken = ended.taken.get(&at).filter(|taken| taken.release.is_some())?;
+                Some(format!("{}: {taken}", ended.subjects[at as usize].0.name))
+            });
+            let taken: Vec<String> = taken.collect();
+            if let Some(promised) = self.of(owner(contract, name)) {
+                promised.taken.extend(taken);
+            }
         }
     }
 

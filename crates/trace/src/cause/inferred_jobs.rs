@@ -77,6 +77,8 @@ pub enum Told {
 /// What is taken to be a job of a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taken {
+    /// Whether the thread was asked for.
+    pub is_asked: bool,
     /// The releases; `None` if none are known.
     pub release: Option<Release>,
     /// The number of its sleeps.
@@ -91,6 +93,7 @@ impl fmt::Display for Taken {
         let waits = self.waits;
         match (self.release, self.most) {
             (Some(release), _) => release.fmt(f),
+            _ if !self.is_asked => f.write_str("not asked for"),
             (None, Some((wait, part))) => write!(
                 f,
                 "no period found in {waits} waits; {:.0} % of its sleep was in {wait}",
@@ -241,7 +244,8 @@ impl InferredJobs {
             Some(_) => None,
             None => by_events(&thread.held, None).map(|(most, _)| (most.wait, most.regular)),
         };
-        Some(Taken { release: thread.release, waits: thread.waits, most })
+        let is_asked = thread.asked != Asked::Withheld;
+        Some(Taken { is_asked, release: thread.release, waits: thread.waits, most })
     }
 }
 
