@@ -88,8 +88,6 @@ pub struct Session {
     followed: Followed,
     promise_of: PromiseOf,
     judging: Judging,
-    /// Threads that are not judged, unless they take a name that is.
-    withheld: Vec<u32>,
     /// The releases that became known in this turn.
     releases: Vec<(u32, Release)>,
     taken: BTreeMap<u32, Taken>,
@@ -146,7 +144,6 @@ impl Session {
             followed: Followed::new(),
             promise_of: Box::new(promise_of),
             judging,
-            withheld: Vec::new(),
             releases: Vec::new(),
             taken: BTreeMap::new(),
             began: BTreeMap::new(),
@@ -248,6 +245,8 @@ impl Session {
         for tid in std::mem::take(&mut self.gone) {
             self.forget(tid);
         }
+        let watched: Vec<u32> = self.numbers.keys().copied().collect();
+        watched.iter().for_each(|&tid| self.rename(tid));
         let mut all = Vec::new();
         self.watched.end(|came| all.push(came));
         self.came(all);
@@ -258,11 +257,7 @@ impl Session {
         self.checker.end(clock::now());
         let mut verdicts = std::mem::take(&mut self.last);
         verdicts.extend(self.judge_late());
-        let watched: Vec<u32> = self.numbers.keys().copied().collect();
-        watched.into_iter().for_each(|tid| {
-            self.rename(tid);
-            self.note_taken(tid);
-        });
+        watched.into_iter().for_each(|tid| self.note_taken(tid));
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
         let (counts, missing) = (self.watched.counts(), self.watched.missing().to_vec());
@@ -354,7 +349,6 @@ impl Session {
     /// Forgets a thread that has ended, after all its records have come.
     fn forget(&mut self, tid: u32) {
         self.rename(tid);
-        self.withheld.retain(|&one| one != tid);
         self.note_taken(tid);
         let mut all = Vec::new();
         self.watched.ended(tid, |came| all.push(came));
@@ -379,6 +373,7 @@ impl Session {
         let number = self.numbers.get(&tid).copied();
         let subject = number.and_then(|number| self.subjects.get_mut(number as usize));
         if let (Some(name), Some(subject)) = (name, subject) {
+            self.watched.ask(tid, self.judging.asked(tid, Some(&name)));
             if let (Some(keeper), Some(number), true) =
                 (&mut self.keeper, number, name != subject.name)
             {
@@ -391,14 +386,13 @@ impl Session {
     /// Looks for new threads, and takes the records since the last look: those of new threads, too.
     fn look(&mut self) {
         let changes = self.followed.look();
-        // A thread takes its name, or another, after it has begun.
-        self.withheld.retain(|&tid| {
-            let is_named = self.judging.names(tid, followed::name(tid).as_deref());
-            if is_named {
-                self.watched.ask(tid, Asked::Any);
+        if !self.judging.threads.is_empty() {
+            // A thread takes its name, or another, after it has begun.
+            for &tid in self.numbers.keys() {
+                let asked = self.judging.asked(tid, followed::name(tid).as_deref());
+                self.watched.ask(tid, asked);
             }
-            !is_named
-        });
+        }
         for tid in changes.enforcers {
             self.watched.enforcer(tid);
         }
@@ -411,9 +405,6 @@ impl Session {
             subject.promise = (self.promise_of)(tid);
             subject.thread = Some(tid);
             self.watched.watch_as(tid, number, asked);
-            if asked == Asked::Withheld {
-                self.withheld.push(tid);
-            }
             self.checker.subject(number, &subject);
             if let Some(keeper) = &mut self.keeper {
                 keeper.subject(number, &subject);

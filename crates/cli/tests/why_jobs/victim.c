@@ -128,9 +128,13 @@ static void *worker(void *unused)
 			pthread_cond_wait(&queued, &queue_lock);
 		ns release = queue[taken++];
 		pthread_mutex_unlock(&queue_lock);
-		work(MS / 2);
-		if (job % 4 == 1)
-			wait_for_lock();
+		if (is("condition-overload")) {
+			work(job % 60 >= 20 && job % 60 < 40 ? 14 * MS : 2 * MS);
+		} else {
+			work(MS / 2);
+			if (job % 4 == 1)
+				wait_for_lock();
+		}
 		done(release);
 	}
 	return NULL;
@@ -288,7 +292,8 @@ int main(int argc, char **argv)
 	sem_init(&held, 0, 0);
 	sem_init(&later, 0, 0);
 	pthread_create(&thread, NULL, holder, NULL);
-	if (is("condition-semaphore") || is("condition-mutex")) {
+	if (is("condition-semaphore") || is("condition-mutex") ||
+		   is("condition-overload")) {
 		produce();
 	} else if (is("timed-mutex")) {
 		timed_wait();

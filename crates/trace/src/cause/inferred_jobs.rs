@@ -162,10 +162,13 @@ impl InferredJobs {
         self.of.insert(tid, Thread::new(task, asked, self.declared));
     }
 
-    /// Changes what a thread is judged by.
+    /// Changes what a thread is judged by, if its releases are not known yet.
     pub fn ask(&mut self, tid: u32, asked: Asked) {
-        if let Some(thread) = self.of.get_mut(&tid) {
-            (thread.asked, thread.next_try) = (asked, 0);
+        if let Some(thread) = self.of.get_mut(&tid)
+            && thread.release.is_none()
+            && thread.asked != asked
+        {
+            (thread.asked, thread.next_try) = (asked, FIRST.min(thread.next_try));
         }
     }
 
@@ -244,7 +247,7 @@ impl InferredJobs {
             Some(_) => None,
             None => by_events(&thread.held, None).map(|(most, _)| (most.wait, most.regular)),
         };
-        let is_asked = thread.asked != Asked::Withheld;
+        let is_asked = thread.asked != Asked::Withheld || thread.release.is_some();
         Some(Taken { is_asked, release: thread.release, waits: thread.waits, most })
     }
 }

@@ -209,7 +209,9 @@ impl Checker {
 
     /// Forgets the job that this subject has begun, because its fate is not known.
     pub fn forget(&mut self, number: u32) {
-        self.account(number).begun = None;
+        let account = self.account(number);
+        let begun = u64::from(account.begun.take().is_some());
+        account.released = account.released.saturating_sub(begun);
     }
 
     /// Takes the jobs that were released and not complete at the end of the run.

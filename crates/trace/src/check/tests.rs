@@ -126,3 +126,12 @@ fn an_early_release_breaks_the_subjects_own_promise() {
     }
     assert_eq!(checker.judge(0).too_early, 1);
 }
+
+#[test]
+fn a_job_that_is_forgotten_is_no_evidence() {
+    let mut checker = promised();
+    checker.record(event(0, 0, 1, Kind::Start));
+    checker.forget(0);
+    checker.end(Instant::from_nanos(30 * MS));
+    assert_eq!(checker.judge(0).verdict, Verdict::NotJudgeable(Unjudgeable::NoJob));
+}
