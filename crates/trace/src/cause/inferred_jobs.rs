@@ -35,6 +35,9 @@ const EVENTS: u64 = 256;
 const LOOP: (usize, f64) = (32, 0.9);
 /// The number of sleeps without a release after which a thread does something new.
 const LOST: u64 = 256;
+/// The number of releases that are held back until they are seen to be regular, if they are not
+/// timers on one timeline; and the part of them that must be.
+const CONFIRMED: (u32, f64) = (32, 0.6);
 /// The number of jobs in time by which the usual response time is known.
 const USUAL: usize = 32;
 /// The most releases that are missed at a time. A thread that goes on for longer is only found late
@@ -138,6 +141,10 @@ struct Thread {
     /// The sleeps since the last release, and the most between two.
     off: u64,
     most_off: u64,
+    /// What is not confirmed yet, and of how many releases as many as expected came in time.
+    pending: Vec<Told>,
+    seen: u32,
+    regular: u32,
     /// The response times of the newest jobs that missed no release.
     usual: VecDeque<Duration>,
 }
@@ -175,7 +182,8 @@ impl InferredJobs {
     /// Handles missing records: the job of each thread is unknown until its next release.
     pub fn gap(&mut self, told: &mut Vec<Told>) {
         for thread in self.of.values_mut() {
-            thread.drop_open(told);
+            thread.drop_open();
+            thread.settle(false, told);
             (thread.asleep, thread.after_gap) = (None, true);
         }
     }
@@ -208,10 +216,11 @@ impl InferredJobs {
         thread.look(true, told);
         let is_loop = thread.release.is_some_and(|release| release.rhythm == Rhythm::Events);
         match (thread.open.and_then(|open| open.ended), thread.asleep) {
-            (Some(end), _) => thread.close(end, None, told),
-            (None, Some((end, _))) if is_loop => thread.close(end, None, told),
-            _ => thread.drop_open(told),
+            (Some(end), _) => thread.close(end, None),
+            (None, Some((end, _))) if is_loop => thread.close(end, None),
+            _ => thread.drop_open(),
         }
+        thread.settle(true, told);
     }
 
     /// Ends the run. A thread that waits for its next release has completed its job. One that waits
@@ -219,24 +228,8 @@ impl InferredJobs {
     pub fn end(&mut self, now: Instant, told: &mut Vec<Told>) {
         for thread in self.of.values_mut() {
             thread.look(true, told);
-            let Some((open, release)) = thread.open.zip(thread.release) else { continue };
-            match (open.ended, thread.asleep) {
-                (Some(end), _) => thread.close(end, None, told),
-                (None, Some((end, wait))) => {
-                    let is_there = wait.is_some_and(|wait| release.wait.covers(&wait));
-                    if is_there {
-                        thread.close(end, None, told);
-                    } else {
-                        thread.drop_open(told);
-                    }
-                }
-                (None, None) => {
-                    let period = release.missable();
-                    if period.is_some_and(|period| now > open.release.saturating_add(period)) {
-                        thread.close(now, None, told);
-                    }
-                }
-            }
+            thread.rest(now);
+            thread.settle(true, told);
         }
     }
 
@@ -270,6 +263,9 @@ impl Thread {
             last: None,
             off: 0,
             most_off: 0,
+            pending: Vec::new(),
+            seen: 0,
+            regular: 0,
             usual: VecDeque::new(),
         }
     }
@@ -289,6 +285,45 @@ impl Thread {
             self.next_try = 2 * self.tried;
             self.look(false, told);
         }
+    }
+
+    /// Ends the open job at the end of the run, if it is known to have ended or to be late.
+    fn rest(&mut self, now: Instant) {
+        let Some((open, release)) = self.open.zip(self.release) else { return };
+        match (open.ended, self.asleep) {
+            (Some(end), _) => self.close(end, None),
+            (None, Some((end, Some(wait)))) if release.wait.covers(&wait) => self.close(end, None),
+            (None, Some(_)) => self.drop_open(),
+            (None, None) => {
+                let period = release.missable();
+                if period.is_some_and(|period| now > open.release.saturating_add(period)) {
+                    self.close(now, None);
+                }
+            }
+        }
+    }
+
+    /// Tells what is confirmed. If releases do not come as they were expected, they were no releases.
+    fn settle(&mut self, is_last: bool, told: &mut Vec<Told>) {
+        let (enough, part) = CONFIRMED;
+        let is_open = self.release.is_some_and(|release| release.is_to_be_confirmed());
+        if is_open && self.seen < enough && !is_last {
+            return;
+        }
+        if is_open && f64::from(self.regular) < part * f64::from(self.seen) {
+            self.pending.clear();
+            self.open = None;
+            told.push(Told::Unknown { task: self.task });
+            self.begin_anew();
+        }
+        told.append(&mut self.pending);
+        (self.seen, self.regular) = (0, 0);
+    }
+
+    /// Looks for other releases from here on.
+    fn begin_anew(&mut self) {
+        (self.release, self.last) = (None, None);
+        (self.tried, self.next_try, self.off, self.most_off) = (0, FIRST, 0, 0);
     }
 
     /// Looks for the releases, and then judges the sleeps that were held back.
@@ -317,9 +352,13 @@ impl Thread {
             return;
         };
         self.release = Some(release);
-        told.push(Told::Release { task: self.task, release });
+        self.pending.push(Told::Release { task: self.task, release });
         for nap in core::mem::take(&mut self.held).into_iter().skip(first) {
-            self.step(&nap, told);
+            if self.release.is_none() {
+                self.held.push(nap);
+            } else {
+                self.step(&nap, told);
+            }
         }
     }
 
@@ -327,25 +366,32 @@ impl Thread {
     fn step(&mut self, nap: &Nap, told: &mut Vec<Told>) {
         let Some(release) = self.release else { return };
         if nap.after_gap {
-            self.drop_open(told);
+            self.drop_open();
+            self.last = None;
         }
         let passes = nap.wait.is_none() && nap.due.is_some() && self.is_next(&release, nap);
         if !passes && !release.is_in(nap) {
             self.off += 1;
             if self.off > LOST.max(4 * self.most_off) {
                 // It does something new.
-                self.drop_open(told);
-                (self.release, self.last) = (None, None);
-                (self.tried, self.next_try, self.off, self.most_off) = (0, FIRST, 0, 0);
+                self.drop_open();
+                self.settle(true, told);
+                self.begin_anew();
             }
         } else if passes || self.is_release(&release, nap) {
-            self.close(nap.sleeps, Some(nap.release()), told);
+            if let Some(last) = self.last {
+                let busy = nap.sleeps.saturating_since(last);
+                self.seen += 1;
+                self.regular += u32::from(release.keeps(last, busy, nap.release()));
+            }
+            self.close(nap.sleeps, Some(nap.release()));
             (self.most_off, self.off) = (self.most_off.max(self.off), 0);
             self.last = Some(nap.release());
             let (index, release) = (self.released, nap.release());
             self.open = Some(Open { index, release, ended: None });
             self.released += 1;
-            self.tell(index, release, nap.wakes, Kind::Start, told);
+            self.tell(index, release, nap.wakes, Kind::Start);
+            self.settle(false, told);
         } else if let Some(open) = self.open.as_mut().filter(|_| !release.wait.is_for_time()) {
             // The job was over, and something else woke the thread.
             open.ended.get_or_insert(nap.sleeps);
@@ -384,7 +430,7 @@ impl Thread {
 
     /// Ends the open job at `end`, with the releases that were missed until then. `next` is the
     /// next release, which was not.
-    fn close(&mut self, end: Instant, next: Option<Instant>, told: &mut Vec<Told>) {
+    fn close(&mut self, end: Instant, next: Option<Instant>) {
         let (Some(open), Some(release)) = (self.open.take(), self.release) else { return };
         let Open { index, release: first, ended } = open;
         let end = ended.unwrap_or(end);
@@ -406,10 +452,10 @@ impl Thread {
             let job = index + nth;
             if nth > 0 {
                 self.released += 1;
-                self.tell(job, release, begun.max(release), Kind::Start, told);
+                self.tell(job, release, begun.max(release), Kind::Start);
             }
             begun = end - usual * (missed - nth);
-            self.tell(job, release, begun, Kind::Complete, told);
+            self.tell(job, release, begun, Kind::Complete);
         }
     }
 
@@ -419,14 +465,14 @@ impl Thread {
         all.get(all.len() / 2).copied().unwrap_or(Duration::ZERO)
     }
 
-    fn drop_open(&mut self, told: &mut Vec<Told>) {
+    fn drop_open(&mut self) {
         if self.open.take().is_some() {
-            told.push(Told::Unknown { task: self.task });
+            self.pending.push(Told::Unknown { task: self.task });
         }
     }
 
-    fn tell(&self, index: u64, release: Instant, at: Instant, kind: Kind, told: &mut Vec<Told>) {
+    fn tell(&mut self, index: u64, release: Instant, at: Instant, kind: Kind) {
         let job = JobId { task: self.task, index };
-        told.push(Told::Event(Event { at, job, release, kind }));
+        self.pending.push(Told::Event(Event { at, job, release, kind }));
     }
 }

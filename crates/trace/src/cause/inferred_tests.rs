@@ -306,6 +306,24 @@ fn waits_without_a_period_are_not_judged() {
     }
 }
 
+/// A goroutine's ticker stays with a thread for a while.
+#[test]
+fn a_period_that_was_there_for_a_while_is_given_up() {
+    let mut thread = Thread::new(None, Asked::Periodic);
+    for _ in 0..33 {
+        let due = thread.now + 10 * MS;
+        thread.nap(CONDITION, due, None);
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for _ in 0..100 {
+        thread.blocked(CONDITION, rng.random_range(MS..100 * MS));
+        thread.work(rng.random_range(100_000..60 * MS));
+    }
+    thread.end();
+    let late = thread.found().iter().filter(|(release, end)| end - release > 5 * MS).count();
+    assert_eq!((late, thread.said().as_str()), (0, "no period"));
+}
+
 /// It loads, plays, and then waits for something else.
 #[test]
 fn start_and_exit_are_not_judged() {

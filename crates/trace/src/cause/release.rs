@@ -23,6 +23,8 @@ use crate::fit;
 
 /// The least number of waits from which a period is inferred.
 const LEAST: usize = 10;
+/// The same for wake-ups that are not exact, and so may be regular by chance or for a while.
+const LEAST_LOOSE: usize = 20;
 /// The part of the wake-ups that must keep to the period, if it is inferred and if it is declared.
 const REGULAR: f64 = 0.9;
 const DECLARED: f64 = 0.5;
@@ -73,6 +75,8 @@ pub struct Release {
     /// How far from its expected instant a wake-up is still a release, if others come between;
     /// `None` if all are releases.
     pub(super) among_others: Option<Duration>,
+    /// Timers that were due on one timeline: this is no chance.
+    pub(super) is_exact: bool,
 }
 
 impl fmt::Display for Release {
@@ -101,6 +105,18 @@ impl Release {
     /// Returns whether a sleep was in this wait.
     pub(super) fn is_in(&self, nap: &Nap) -> bool {
         nap.wait.is_some_and(|wait| self.wait.covers(&wait))
+    }
+
+    /// Returns whether the release after `last` came when it was expected, after a job of `busy`.
+    pub(super) fn keeps(&self, last: Instant, busy: Duration, next: Instant) -> bool {
+        let apart = next.saturating_since(last).as_nanos();
+        let period = self.period.map_or(1, Duration::as_nanos).max(1);
+        Step { apart, busy: busy.as_nanos() }.periods(period, period / LOOSE).is_some()
+    }
+
+    /// Returns whether the releases may be regular for a while only.
+    pub(super) fn is_to_be_confirmed(&self) -> bool {
+        self.rhythm == Rhythm::Timeline && !self.is_exact && !self.is_declared
     }
 
     /// Returns whether releases are missed while a job goes on.
@@ -156,6 +172,7 @@ pub(super) fn by_events(naps: &[Nap], declared: Option<Duration>) -> Option<(Rel
         regular: most.idle,
         seen: most.naps.len(),
         among_others: None,
+        is_exact: false,
     };
     Some((release, *most.at.first()?))
 }
@@ -170,9 +187,11 @@ fn best(
         let all = groups(naps, level).into_iter();
         let all = all.filter(|group| group.naps.len() >= LEAST && !group.is_of_timers());
         let candidates = all.filter_map(|group| Some((evidence(&group)?, group)));
+        let candidates = candidates.filter(|((release, _), _)| {
+            release.is_exact || release.rhythm == Rhythm::Relative || release.seen >= LEAST_LOOSE
+        });
         let rank = |((release, _), group): &(Candidate, Group<'_>)| {
-            let is_exact = release.rhythm == Rhythm::Timeline && group.is_exact(release.period);
-            (is_exact, group.idle * release.regular, group.by_timer)
+            (release.is_exact, group.idle * release.regular, group.by_timer)
         };
         let best = candidates.max_by(|one, other| {
             let (one, other) = (rank(one), rank(other));
@@ -246,11 +265,6 @@ impl Group<'_> {
         (on as f64 / all.max(1) as f64, apart.checked_div(periods).unwrap_or(period))
     }
 
-    fn is_exact(&self, period: Option<Duration>) -> bool {
-        let period = period.map_or(0, Duration::as_nanos);
-        self.by_timer && period > EXACT && self.keeping(period, EXACT).0 >= REGULAR
-    }
-
     fn sorted(&self, of: impl Fn(&Step) -> u64) -> Vec<u64> {
         let mut all: Vec<u64> = self.steps().map(|step| of(&step)).collect();
         all.sort_unstable();
@@ -267,6 +281,7 @@ impl Group<'_> {
             regular,
             seen: self.naps.len(),
             among_others: None,
+            is_exact: false,
         }
     }
 
@@ -280,7 +295,8 @@ impl Group<'_> {
 
     fn candidate(&self, rhythm: Rhythm, period: u64, tolerance: u64) -> (Candidate, f64) {
         let (regular, period) = self.keeping(period, tolerance);
-        let release = self.release(rhythm, period, regular);
+        let mut release = self.release(rhythm, period, regular);
+        release.is_exact = self.by_timer && tolerance == EXACT;
         ((release, self.first(period, tolerance)), regular)
     }
 
