@@ -37,7 +37,7 @@ const LOOP: (usize, f64) = (32, 0.9);
 const LOST: u64 = 256;
 /// The number of releases that are held back until they are seen to be regular, if they are not
 /// timers on one timeline; and the part of them that must be.
-const CONFIRMED: (u32, f64) = (32, 0.6);
+const CONFIRMED: (u32, f64) = (32, 0.75);
 /// The number of jobs in time by which the usual response time is known.
 const USUAL: usize = 32;
 /// The most releases that are missed at a time. A thread that goes on for longer is only found late

@@ -23,22 +23,24 @@ use crate::fit;
 
 /// The least number of waits from which a period is inferred.
 const LEAST: usize = 10;
-/// The same for wake-ups that are not exact, and so may be regular by chance or for a while.
-const LEAST_LOOSE: usize = 20;
+/// The same for wake-ups that are not exact, and so may be regular by chance or for a while, and the
+/// part of them that must keep to the period.
+const LEAST_LOOSE: usize = 32;
+const REGULAR_LOOSE: f64 = 0.95;
 /// The part of the wake-ups that must keep to the period, if it is inferred and if it is declared.
 const REGULAR: f64 = 0.9;
 const DECLARED: f64 = 0.5;
 /// The distance at which an instant is still on an exact timeline, in nanoseconds.
 const EXACT: u64 = 2_000;
-/// The tolerance for other wake-ups, as a divisor of the period.
-const LOOSE: u64 = 5;
+/// The tolerances for other wake-ups, if the period is inferred and if it is declared, as divisors
+/// of the period. Those of a runtime's thread that does several things are often about regular.
+const LOOSE: u64 = 10;
+const LOOSE_DECLARED: u64 = 5;
 /// The parts of all its sleep that a thread must spend in a wait that is not exact: woken by others
 /// and by timers of one length. A thread is idle where it waits for its releases.
 const IDLE: f64 = 0.2;
 const IDLE_RELATIVE: f64 = 0.5;
-/// The least confidence in a period among other wake-ups, and the least part of these that it
-/// explains. It was chosen among many.
-const SURE: f64 = 0.8;
+/// The least part of all wake-ups at one place that a period explains. It was chosen among many.
 const EXPLAINED: f64 = 0.25;
 /// The number of exact periods that are tried, the shortest first.
 const TRIED: usize = 8;
@@ -111,12 +113,15 @@ impl Release {
     pub(super) fn keeps(&self, last: Instant, busy: Duration, next: Instant) -> bool {
         let apart = next.saturating_since(last).as_nanos();
         let period = self.period.map_or(1, Duration::as_nanos).max(1);
-        Step { apart, busy: busy.as_nanos() }.periods(period, period / LOOSE).is_some()
+        match self.rhythm {
+            Rhythm::Relative => apart >= period / 3 && apart <= 3 * period,
+            _ => Step { apart, busy: busy.as_nanos() }.periods(period, period / LOOSE).is_some(),
+        }
     }
 
     /// Returns whether the releases may be regular for a while only.
     pub(super) fn is_to_be_confirmed(&self) -> bool {
-        self.rhythm == Rhythm::Timeline && !self.is_exact && !self.is_declared
+        self.rhythm != Rhythm::Events && !self.is_exact && !self.is_declared
     }
 
     /// Returns whether releases are missed while a job goes on.
@@ -183,22 +188,27 @@ fn best(
     naps: &[Nap],
     evidence: impl Fn(&Group<'_>) -> Option<Candidate>,
 ) -> Option<(Release, usize)> {
-    (0..3).find_map(|level| {
-        let all = groups(naps, level).into_iter();
-        let all = all.filter(|group| group.naps.len() >= LEAST && !group.is_of_timers());
-        let candidates = all.filter_map(|group| Some((evidence(&group)?, group)));
-        let candidates = candidates.filter(|((release, _), _)| {
-            release.is_exact || release.rhythm == Rhythm::Relative || release.seen >= LEAST_LOOSE
-        });
-        let rank = |((release, _), group): &(Candidate, Group<'_>)| {
-            (release.is_exact, group.idle * release.regular, group.by_timer)
-        };
-        let best = candidates.max_by(|one, other| {
-            let (one, other) = (rank(one), rank(other));
-            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)).then(one.2.cmp(&other.2))
-        });
-        best.map(|(candidate, _)| candidate)
-    })
+    (0..3)
+        .find_map(|level| {
+            let all = groups(naps, level).into_iter();
+            let all = all.filter(|group| group.naps.len() >= LEAST && !group.is_of_timers());
+            let candidates = all.filter_map(|group| Some((evidence(&group)?, group)));
+            let rank = |((release, _), group): &(Candidate, Group<'_>)| {
+                (release.is_exact, group.idle * release.regular, group.by_timer)
+            };
+            let best = candidates.max_by(|one, other| {
+                let (one, other) = (rank(one), rank(other));
+                one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)).then(one.2.cmp(&other.2))
+            });
+            // With too few waits for a decision, a coarser description would only blur them.
+            let is_enough = |(release, _): &Candidate| {
+                release.is_exact
+                    || release.rhythm == Rhythm::Relative
+                    || release.seen >= LEAST_LOOSE
+            };
+            best.map(|(candidate, _)| Some(candidate).filter(is_enough))
+        })
+        .flatten()
 }
 
 /// Groups the sleeps by their places. Those that a timer ended are a group of their own, too.
@@ -328,7 +338,8 @@ impl Group<'_> {
                 let near = |&&one: &&u64| one.abs_diff(period) <= period / LOOSE;
                 let singles = apart.iter().filter(near).count();
                 let (candidate, regular) = self.candidate(Rhythm::Timeline, period, period / LOOSE);
-                let is_it = regular >= REGULAR && 3 * singles >= apart.len() && self.idle >= IDLE;
+                let is_it =
+                    regular >= REGULAR_LOOSE && 2 * singles >= apart.len() && self.idle >= IDLE;
                 is_it.then_some(candidate)
             })
         })
@@ -370,7 +381,9 @@ impl Group<'_> {
             let (release, first) = self.relative().filter(near)?;
             Some((Release { period: Some(declared), is_declared: true, ..release }, first))
         };
-        of(EXACT).or_else(relative).or_else(|| of(period / LOOSE).filter(|_| self.idle >= IDLE))
+        of(EXACT)
+            .or_else(relative)
+            .or_else(|| of(period / LOOSE_DECLARED).filter(|_| self.idle >= IDLE))
     }
 
     /// Looks for a period of some of the wake-ups, among others at the same place.
@@ -381,12 +394,12 @@ impl Group<'_> {
         let releases: Vec<Instant> = self.naps.iter().map(|nap| nap.release()).collect();
         let found = fit::find(&releases).ok()?;
         let period = found.periods.first()?;
-        if period.confidence < SURE || period.explains < EXPLAINED {
+        if period.covered < REGULAR_LOOSE || period.explains < EXPLAINED {
             return None;
         }
         if let Some(declared) = declared {
             let apart = period.period.as_nanos().abs_diff(declared.as_nanos());
-            if apart > declared.as_nanos() / LOOSE {
+            if apart > declared.as_nanos() / LOOSE_DECLARED {
                 return None;
             }
         }
