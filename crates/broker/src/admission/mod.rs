@@ -290,7 +290,7 @@ fn asking<T>(what: &Guarantee, cpu: Option<u32>, ask: impl FnOnce(Request<'_>) -
         Guarantee::Program { reservation, enforcement } => ask(Request::Command {
             reservation,
             enforcement,
-            backend: Some(Backend::Server),
+            backend: Backend::Server,
             cpu: cpu.and_then(|cpu| u16::try_from(cpu).ok()),
         }),
         Guarantee::Upcalls(ref upcalls) => {
