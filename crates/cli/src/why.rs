@@ -34,8 +34,10 @@ Examples:
 
 A job lasts from one wake-up of a thread to its next wait. Its release is the time at which the \
 timer that woke it was due, or, if no timer did, the time of the wake-up. The kernel's scheduler, \
-interrupts, softirqs, timers and page faults (BPF) show what happened in between. The shares of \
-the causes add up to the tardiness: delays that the deadline left room for are not counted.
+interrupts, softirqs, timers, page faults, system calls, quotas, freezers and stopping signals \
+(BPF) show what happened in between. The shares of the causes add up to the tardiness: delays that \
+the deadline left room for are not counted. Where the kernel's records have holes a job is not \
+judged; more than one in 100 of these, and the promise is not judgeable.
 
 It needs CAP_BPF and CAP_PERFMON: run it as root.
 

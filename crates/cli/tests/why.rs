@@ -38,6 +38,12 @@ fn a_program_is_watched_to_its_end_and_every_share_adds_up() {
         text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     let (end, late) = lines.split_last().expect("lines");
     assert!(end["threads"].as_array().is_some_and(|threads| !threads.is_empty()), "{end}");
+    for number in ["records", "records_lost", "records_skipped", "holes"] {
+        assert!(end[number].is_u64(), "{number}: {end}");
+    }
+    for number in ["unjudged", "unseen_ns"] {
+        assert!(end["threads"][0][number].is_u64(), "{number}: {end}");
+    }
     assert!(!late.is_empty(), "{text}");
     for one in late {
         let shares = one["causes"].as_array().expect("causes").iter();

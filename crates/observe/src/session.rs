@@ -30,6 +30,9 @@ pub struct Ended {
     pub subjects: Vec<(Subject, Judged)>,
     /// The numbers of the kernel's records.
     pub counts: Counts,
+    /// The number of places at which the records contradict each other: there some are missing that
+    /// the kernel did not count.
+    pub holes: u64,
     /// The programs that this kernel did not accept: their causes stay unknown.
     pub missing: Vec<&'static str>,
     /// The observations since they were taken last, if they are kept ([`Session::keep_seen`]).
@@ -57,6 +60,8 @@ pub struct Session {
     last: Vec<Verdict>,
     /// The observations for a trace file, if one is written.
     keeper: Option<Keeper>,
+    /// The number of missing records that later ones have told of.
+    told_lost: u64,
 }
 
 impl Session {
@@ -90,6 +95,7 @@ impl Session {
             gone: Vec::new(),
             last: Vec::new(),
             keeper: None,
+            told_lost: 0,
         })
     }
 
@@ -176,7 +182,14 @@ impl Session {
 
     /// Ends the run: judges a job that still ran as far as it came.
     pub fn end(mut self) -> Ended {
+        // What happens while the last records are taken is not seen.
+        let end = clock::now();
         self.take_records();
+        // No later record told of the last missing ones.
+        let untold = self.watched.counts().lost.saturating_sub(self.told_lost);
+        if untold > 0 {
+            self.lost(untold);
+        }
         for tid in std::mem::take(&mut self.gone) {
             self.forget(tid);
         }
@@ -187,7 +200,7 @@ impl Session {
         if let Some(keeper) = &mut self.keeper {
             keeper.end();
         }
-        self.checker.end(clock::now());
+        self.checker.end(end);
         let mut verdicts = std::mem::take(&mut self.last);
         verdicts.extend(self.judge_late());
         let watched: Vec<u32> = self.numbers.keys().copied().collect();
@@ -195,12 +208,12 @@ impl Session {
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
         let (counts, missing) = (self.watched.counts(), self.watched.missing().to_vec());
-        let seen = self.take_seen();
-        Ended { verdicts, subjects, counts, missing, seen }
+        let (seen, holes) = (self.take_seen(), self.watched.holes());
+        Ended { verdicts, subjects, counts, holes, missing, seen }
     }
 
     fn take_records(&mut self) {
-        let Self { watched, checker, keeper, .. } = self;
+        let Self { watched, checker, keeper, numbers, told_lost, .. } = self;
         watched.drain(|came| match came {
             Came::Event(event) => {
                 checker.record(event);
@@ -208,7 +221,14 @@ impl Session {
             }
             Came::Gap { at, records } => {
                 checker.lost(records.into());
+                *told_lost += u64::from(records);
                 keeper.iter_mut().for_each(|keeper| keeper.lost(at, records.into()));
+            }
+            Came::Unseen { thread, unseen } => {
+                let Some(&number) = numbers.get(&thread) else { return };
+                checker.unseen(number, unseen);
+                // A trace has no words for it, so its reader takes an event as missing.
+                keeper.iter_mut().for_each(|keeper| keeper.lost(clock::now(), 1));
             }
             Came::OnCpu { .. } => {}
         });
@@ -318,7 +338,7 @@ impl Session {
 fn attribute(thread: &[Stretch], events: &[Stretch]) -> Vec<Stretch> {
     let mut all = Vec::with_capacity(thread.len());
     for stretch in thread {
-        if stretch.spent != Spent::Own {
+        if !stretch.spent.is_own() {
             all.push(*stretch);
             continue;
         }
@@ -326,8 +346,11 @@ fn attribute(thread: &[Stretch], events: &[Stretch]) -> Vec<Stretch> {
             let (start, end) = (part.start.max(stretch.start), part.end.min(stretch.end));
             if start < end {
                 // The thread ran for no subject: this is the driver itself.
-                let idle = part.spent == Spent::Unknown;
-                let spent = if idle { Spent::Switching } else { part.spent };
+                let spent = match part.spent {
+                    Spent::Unknown => Spent::Switching,
+                    Spent::Own => stretch.spent,
+                    other => other,
+                };
                 all.push(Stretch { start, end, spent });
             }
         }

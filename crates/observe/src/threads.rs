@@ -2,9 +2,9 @@
 //! time.
 
 use punctual_linux::clock;
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant};
 use punctual_trace::Event;
-use punctual_trace::cause::{Observer, Stretch, ThreadJobs};
+use punctual_trace::cause::{Lost, Observer, Stretch, ThreadJobs};
 use punctual_trace::kernel::{KernelEvent, Record};
 
 use crate::collector::{CollectError, Collector, Counts};
@@ -20,6 +20,13 @@ pub enum Came {
         thread: u32,
         /// The time.
         at: Instant,
+    },
+    /// An observed thread did something that no record shows: the fate of its present job is unknown.
+    Unseen {
+        /// Its kernel id.
+        thread: u32,
+        /// The time of which nothing is known.
+        unseen: Duration,
     },
     /// Records are missing: the fate of jobs that had begun is unknown.
     Gap {
@@ -62,7 +69,7 @@ impl Threads {
     pub fn watch_time(&mut self, tid: u32) {
         // Waiting records begin jobs, too, so the time is accounted for from the first of them.
         self.observer.watch(tid, self.taken);
-        self.collector.watch_faults(tid);
+        self.collector.watch_own_time(tid);
     }
 
     /// Declares that this thread stops others when their budgets are used up, and lets them go on.
@@ -82,7 +89,7 @@ impl Threads {
         // A caller that needs the last job calls `ended` first.
         let _last = self.jobs.forget(tid);
         self.observer.forget(tid);
-        self.collector.forget_faults(tid);
+        self.collector.forget_own_time(tid);
     }
 
     /// Passes the meanings of the records since the last call, in order.
@@ -94,7 +101,12 @@ impl Threads {
                 self.jobs.gap();
                 take(Came::Gap { at, records });
             }
-            if let Some(edge) = self.observer.take(&record) {
+            let edges = self.observer.take(&record);
+            for Lost { tid, unseen } in self.observer.take_lost() {
+                self.jobs.lose(tid);
+                take(Came::Unseen { thread: tid, unseen });
+            }
+            for edge in edges.into_iter().flatten() {
                 for event in self.jobs.take(at, edge).into_iter().flatten() {
                     take(Came::Event(event));
                 }
@@ -130,6 +142,11 @@ impl Threads {
         self.collector.missing()
     }
 
+    /// Returns the number of places so far at which the records contradict each other.
+    pub fn holes(&self) -> u64 {
+        self.observer.holes()
+    }
+
     pub(crate) fn observer(&self) -> &Observer {
         &self.observer
     }
@@ -140,7 +157,6 @@ mod tests {
     use std::sync::mpsc;
 
     use punctual_linux::thread;
-    use punctual_model::Duration;
     use punctual_trace::Kind;
     use punctual_trace::cause::Spent;
 

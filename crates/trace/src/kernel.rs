@@ -109,6 +109,31 @@ pub enum Left {
         /// The number of the system call in which it sleeps, if it is in one.
         syscall: Option<u32>,
     },
+    /// The thread could have gone on, but the quota of a control group was exhausted.
+    Throttled {
+        /// The number of groups from the thread's own, 0, up to that one.
+        levels: u8,
+    },
+    /// A signal stopped its process.
+    Stopped {
+        /// The process id.
+        process: u32,
+    },
+    /// A debugger holds it.
+    Traced,
+    /// Its control group is frozen.
+    Frozen,
+}
+
+/// What a wake-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// What the thread waited for has come.
+    ToRun,
+    /// The same came, perhaps earlier, while the thread's control group was frozen.
+    OfFrozen,
+    /// A signal or the freezer is to stop it: the thread goes on to sleep later.
+    ToStop,
 }
 
 /// Something the kernel did.
@@ -145,6 +170,8 @@ pub enum KernelEvent {
         tid: u32,
         /// The thread that woke it, or `None` if an interrupt did.
         waker: Option<Seen>,
+        /// What the wake-up is for.
+        wake: Wake,
     },
     /// The handler of a hardware interrupt began or ended.
     HardIrq {
@@ -172,6 +199,27 @@ pub enum KernelEvent {
     TimerDue {
         /// The instant at which the timer was due, of CLOCK_MONOTONIC.
         due: Instant,
+        /// The thread that sleeps for the timer, if that is known.
+        of: Option<u32>,
+    },
+    /// A thread executed system calls.
+    InSystemCall {
+        /// The thread id.
+        tid: u32,
+        /// The number of the system call, or `None` if there were several short ones.
+        syscall: Option<u32>,
+        /// The time in the system calls.
+        took: Duration,
+        /// The time is the last before this record, and includes interrupts and sleep. Otherwise
+        /// it is some time since the previous such record, and includes neither.
+        until_now: bool,
+    },
+    /// A signal that stops a process was sent to it.
+    StopSignal {
+        /// The process id.
+        process: u32,
+        /// The sender, or the thread that was interrupted when the kernel sent it.
+        sender: Seen,
     },
     /// A thread was in page faults, the last of which ends now.
     PageFault {
@@ -223,4 +271,25 @@ pub fn softirq_name(vector: u8) -> &'static str {
         "RCU",
     ];
     NAMES.get(usize::from(vector)).copied().unwrap_or("unknown")
+}
+
+/// Returns the name of a system call of this architecture, or "system call N" if N is not known.
+///
+/// ```
+/// assert_eq!(punctual_trace::kernel::syscall_name(60_000).to_string(), "system call 60000");
+/// ```
+pub fn syscall_name(number: u32) -> impl fmt::Display {
+    SyscallName(number)
+}
+
+struct SyscallName(u32);
+
+impl fmt::Display for SyscallName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = usize::try_from(self.0).ok();
+        match number.and_then(syscalls::Sysno::new) {
+            Some(known) => f.write_str(known.name()),
+            None => write!(f, "system call {}", self.0),
+        }
+    }
 }

@@ -16,7 +16,7 @@ mod tests;
 mod thread_jobs;
 
 pub use from_events::FromEvents;
-pub use observer::{Edge, Observer};
+pub use observer::{Edge, Lost, Observer};
 pub use shares::{LateJob, Share, Verdict, judge};
 pub use spent::{Spent, Stretch, Throttler};
 pub use thread_jobs::ThreadJobs;
