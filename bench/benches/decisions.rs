@@ -24,6 +24,7 @@ const REFUSALS: u64 = 100;
 fn main() {
     println!("{GRANTS} grants live, in processor time:");
     upcalls();
+    in_close_succession();
     channels(None);
     channels(Some("500us/100ms"));
     closes();
@@ -43,7 +44,10 @@ fn each(what: &str, times: u64, mut operation: impl FnMut(u64, Instant) -> u64) 
         return;
     }
     let all = (0..times).map(|at| operation(at, Instant::ZERO + Duration::from_secs(100 * at + 1)));
-    let mut all: Vec<u64> = all.collect();
+    show(what, all.collect());
+}
+
+fn show(what: &str, mut all: Vec<u64>) {
     all.sort_unstable();
     let at = |part: usize| all[(all.len() * part / 100).min(all.len() - 1)] as f64 / 1_000.0;
     println!("  {what}: p50 {:.1} µs, p99 {:.1} µs, of {}", at(50), at(99), all.len());
@@ -134,6 +138,62 @@ fn upcalls() {
             })
         });
     }
+}
+
+/// Measures requests in virtual time as the bench `broker` makes them: one soon after the other, while
+/// what was released before still counts.
+fn in_close_succession() {
+    if !is_asked("in close succession") {
+        return;
+    }
+    const APART: Duration = Duration::from_micros(500);
+    const LATER: Duration = Duration::from_millis(20);
+    let host = HostProfile { context_switch: Service::from_micros(1), ..HostProfile::ideal(2) };
+    let mut admission = AdmissionState::new(host, UpcallOrder::FixedLevel);
+    let (asker, one) = (asker(), GrantId(GRANTS));
+    let mut now = Instant::ZERO + Duration::from_secs(1);
+    for at in 0..GRANTS {
+        admission.admit(GrantId(at), &asker, &upcall(at), now).expect("room");
+    }
+    let (mut upcalls, mut reservations, mut releases) = (Vec::new(), Vec::new(), Vec::new());
+    let release = |admission: &mut AdmissionState, releases: &mut Vec<u64>, now| {
+        releases.push(processor_time_of(|| {
+            admission.release(one, now);
+            admission.settle(now);
+        }));
+    };
+    for at in 0..REQUESTS {
+        let what = one_upcall(
+            Duration::from_micros(20_000 + at * 104_729 % 100_000),
+            Service::from_micros(10),
+        );
+        let what = Guarantee::Upcalls(vec![what]);
+        upcalls.push(processor_time_of(|| {
+            _ = admission.admit(one, &asker, &what, now).expect("room")
+        }));
+        now = now + APART;
+        release(&mut admission, &mut releases, now);
+        now = now + APART;
+        if at % 10 == 0 {
+            let what = reservation("1ms/10ms");
+            loop {
+                let mut taken = false;
+                let took =
+                    processor_time_of(|| taken = admission.admit(one, &asker, &what, now).is_ok());
+                if taken {
+                    reservations.push(took);
+                    break;
+                }
+                now = now + LATER;
+            }
+            now = now + APART;
+            release(&mut admission, &mut releases, now);
+            now = now + LATER;
+        }
+    }
+    show("upcalls in close succession", upcalls);
+    show("a reservation in close succession", reservations);
+    show("a release in close succession, and settling", releases);
 }
 
 fn call(spacing_us: u64, bound_us: u64) -> WantedChannel {

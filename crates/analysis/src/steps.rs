@@ -45,14 +45,15 @@ impl Steps {
 
     /// Splits off half of the remaining steps, so that one part of an analysis leaves enough for
     /// the next.
-    pub(crate) fn half(&mut self) -> Self {
+    #[must_use]
+    pub fn half(&mut self) -> Self {
         let half = Self { left: self.left / 2, is_brief: self.is_brief };
         self.left -= half.left;
         half
     }
 
     /// Puts back the steps that a part did not use.
-    pub(crate) fn put_back(&mut self, part: Self) {
+    pub fn put_back(&mut self, part: Self) {
         self.left = self.left.saturating_add(part.left);
     }
 

@@ -187,10 +187,11 @@ impl<'a> Ring<'a> {
         builder.build().map(Self).map_err(refuse)
     }
 
-    /// Reads all waiting records, and returns their number.
-    pub fn drain(&self) -> usize {
+    /// Reads the waiting records, at most `most`, and returns their number. Without a limit it would
+    /// never end where records come as fast as they are read.
+    pub fn drain(&self, most: usize) -> usize {
         // Negative only if a callback returns an error, and ours do not.
-        usize::try_from(self.0.consume_raw()).unwrap_or(0)
+        usize::try_from(self.0.consume_raw_n(most)).unwrap_or(0)
     }
 
     /// Waits up to `patience`, to the millisecond, for records, reads them and returns their

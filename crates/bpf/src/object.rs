@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{
     ErrorKind, Link, MapCore, ObjectBuilder, OpenProgramMut, ProgramInput, ProgramMut,
 };
@@ -188,6 +189,14 @@ impl Object {
         use std::os::fd::AsFd as _;
         let id = |program: ProgramMut<'_>| libbpf_rs::Program::id_from_fd(program.as_fd()).ok();
         self.0.progs_mut().filter_map(id).collect()
+    }
+
+    /// Returns how often the kernel did not run one of its programs, because it was running already
+    /// on that CPU. A kernel before 5.12 does not count it.
+    pub fn skipped(&self) -> u64 {
+        let ours = self.program_ids();
+        let programs = ProgInfoIter::default().filter(|program| ours.contains(&program.id));
+        programs.map(|program| program.recursion_misses).sum()
     }
 
     /// Returns a descriptor of a program, for an attachment that the loader has no words for.

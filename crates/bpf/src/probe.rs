@@ -115,7 +115,7 @@ fn tracepoint(object: &Object) -> Result<Seen, String> {
     let ring = object.ring("switches", |_| seen += 1).map_err(text)?;
     let attached = object.attach("switched").map_err(text)?;
     // Each sleep causes a switch.
-    let came = eventually(|| ring.drain() > 0);
+    let came = eventually(|| ring.drain(1) > 0);
     drop(attached);
     drop(ring);
     Ok(if came {

@@ -30,15 +30,15 @@ Exit codes: 0 the broker answered, 2 bad usage, 3 no broker answers.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The broker's socket.
-    #[arg(long, value_name = "PATH", default_value = SOCKET)]
-    socket: PathBuf,
+    #[arg(long, alias = "socket", value_name = "PATH", default_value = SOCKET)]
+    broker: PathBuf,
     /// Print the status as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let state = Broker::connect_to(&args.socket)
+    let state = Broker::connect_to(&args.broker)
         .and_then(|mut broker| BrokerState::of(&mut broker))
         .map_err(Failure::from)?;
     if args.json {

@@ -62,8 +62,8 @@ punctual watch [OPTIONS]
        punctual watch [OPTIONS] -- <COMMAND>...")]
 pub(crate) struct Args {
     /// The broker's socket
-    #[arg(long, value_name = "PATH", default_value = SOCKET)]
-    socket: PathBuf,
+    #[arg(long, alias = "socket", value_name = "PATH", default_value = SOCKET)]
+    broker: PathBuf,
     /// Watch this running process, with the processes it starts
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
@@ -98,7 +98,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let wcet = args.work.map(Duration::as_full_service);
     let promise = Promise { period: None, relative_deadline: args.deadline, wcet };
     let target = args.pid.map(Target::Process).or(program);
-    let watcher = Watcher::start(Scope { socket: args.socket.clone(), target, promise })?;
+    let watcher = Watcher::start(Scope { socket: args.broker.clone(), target, promise })?;
     let look = Look::new(args.no_color);
     if args.once {
         return print_one(watcher, args.length.unwrap_or(ONCE), args.size);

@@ -40,9 +40,11 @@ Which wake-ups of a thread release its jobs is inferred from their regularity, a
 anything is judged. A job is released when the timer that woke the thread was due, or, if no timer \
 did, when it was woken; it ends when the thread waits there again. A release that never came, \
 because the thread went on, is a late job. A thread without a period is not judged, unless \
---thread names it. The kernel's scheduler, \
-interrupts, softirqs, timers and page faults (BPF) show what happened in between. The shares of \
-the causes add up to the tardiness: delays that the deadline left room for are not counted.
+--thread names it. The kernel's scheduler, interrupts, softirqs, timers, page faults, system calls, \
+quotas, freezers and stopping signals (BPF) show what happened in between. The shares of the causes \
+add up to the tardiness: delays that the deadline left room for are not counted. Where the kernel's \
+records have holes a job is not judged; more than one in 100 of these, and the promise is not \
+judgeable.
 
 It needs CAP_BPF and CAP_PERFMON: run it as root.
 

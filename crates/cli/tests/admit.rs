@@ -217,8 +217,7 @@ fn overload_has_null_bounds() {
 #[test]
 fn a_command_in_a_server_is_told_how_soon_its_jobs_are_done() {
     let player = "[[reservation]]\nname = \"audio\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n\
-                  [[command]]\nname = \"player\"\nrun = [\"true\"]\nreservation = \"audio\"\n\
-                  backend = \"server\"\n";
+                  [[command]]\nname = \"player\"\nrun = [\"true\"]\nreservation = \"audio\"\n";
     // The ideal host's driver is late by the assumed 100 us.
     let page = json(player, 0);
     assert_eq!(page["reservations"][0]["job_within_ns"], 2_100_000);

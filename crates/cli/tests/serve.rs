@@ -81,7 +81,7 @@ impl Serving {
 
     fn status(&self, options: &[&str]) -> Output {
         let socket = self.path("socket");
-        let mut arguments = vec!["status", "--socket", socket.to_str().expect("UTF-8")];
+        let mut arguments = vec!["status", "--broker", socket.to_str().expect("UTF-8")];
         arguments.extend(options);
         punctual(&arguments)
     }
@@ -237,7 +237,7 @@ fn a_service_manager_can_pass_the_socket() {
         let copy = listener.as_fd().try_clone_to_owned().expect("a descriptor");
         command.stdin(Stdio::from(copy));
     };
-    let answer = || punctual(&["status", "--socket", socket.to_str().expect("UTF-8")]);
+    let answer = || punctual(&["status", "--broker", socket.to_str().expect("UTF-8")]);
     for _ in 0..2 {
         // The broker looks for descriptor 3, and exec keeps the process id in LISTEN_PID.
         let before = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$;";

@@ -43,6 +43,12 @@ fn a_program_is_watched_to_its_end_and_every_share_adds_up() {
         rest.iter().partition(|line| line["late"].is_object());
     assert_eq!(releases[0]["release"]["thread"], "sh", "{text}");
     assert!(end["threads"].as_array().is_some_and(|threads| !threads.is_empty()), "{end}");
+    for number in ["records", "records_lost", "records_skipped", "holes"] {
+        assert!(end[number].is_u64(), "{number}: {end}");
+    }
+    for number in ["unjudged", "unseen_ns"] {
+        assert!(end["threads"][0][number].is_u64(), "{number}: {end}");
+    }
     assert!(!late.is_empty(), "{text}");
     for one in late {
         let shares = one["causes"].as_array().expect("causes").iter();

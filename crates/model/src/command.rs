@@ -61,7 +61,7 @@ pub struct Holding {
     pub reservation: usize,
     /// The right to CPU time outside its budget.
     pub enforcement: Enforcement,
-    /// The back end to use; `None`: the one that suits it best on this host.
+    /// The back end to use; `None`: a server or a timetable, as admission finds.
     pub backend: Option<Backend>,
     /// The only CPU on which it runs, in the kernel's numbering; `None`: any.
     pub cpu: Option<u16>,

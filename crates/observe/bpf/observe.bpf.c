@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
  * Records the kernel's events that explain late jobs: switches and wake-ups of threads, hard
- * interrupts, softirqs, timers, page faults. Each is one record in a ring buffer that is read a few
- * times a second; a record wakes no reader.
+ * interrupts, softirqs, timers, page faults, system calls, signals that stop. Each is one record in a
+ * ring buffer that is read a few times a second; a record wakes no reader.
  *
  * Of the kernel's structures only the fields named here are used. libbpf finds their offsets when
  * it loads this (BTF).
@@ -21,15 +21,44 @@ typedef __s64 s64;
 
 #define FOLLOWED __attribute__((preserve_access_index))
 
+struct cfs_rq {
+	int throttled;
+	int throttle_count;
+} FOLLOWED;
+
 struct sched_entity {
 	u64 sum_exec_runtime;
+	struct sched_entity *parent;
+	struct cfs_rq *cfs_rq;
+} FOLLOWED;
+
+/* The first word holds the signals 1 to 32, or 64. */
+struct sigpending {
+	struct {
+		unsigned long sig[1];
+	} signal;
+} FOLLOWED;
+
+struct signal_struct {
+	struct sigpending shared_pending;
 } FOLLOWED;
 
 struct task_struct {
+	unsigned int __state;
 	int pid;
+	int tgid;
 	int prio;
 	char comm[16];
 	struct sched_entity se;
+	unsigned long jobctl;
+	unsigned int frozen : 1;
+	struct signal_struct *signal;
+	struct sigpending pending;
+} FOLLOWED;
+
+/* Since Linux 6.18 a group's quota throttles each thread by itself. */
+struct task_struct___throttled {
+	_Bool throttled;
 } FOLLOWED;
 
 struct hrtimer_clock_base {
@@ -38,8 +67,18 @@ struct hrtimer_clock_base {
 
 struct hrtimer {
 	s64 _softexpires;
+	void *function;
 	struct hrtimer_clock_base *base;
 } FOLLOWED;
+
+/* The timer of a thread that sleeps. */
+struct hrtimer_sleeper {
+	struct hrtimer timer;
+	struct task_struct *task;
+} FOLLOWED;
+
+/* The function of such a timer. */
+extern const void hrtimer_wakeup __ksym __weak;
 
 /* The registers at the entry of a system call, by architecture. */
 struct pt_regs___x86 {
@@ -68,6 +107,8 @@ enum kind {
 	FAULT = 8,
 	TIMER_DUE = 9,
 	GAP = 10,
+	SYSTEM_CALL = 11,
+	STOP_SIGNAL = 12,
 };
 
 struct head {
@@ -108,33 +149,68 @@ struct woken {
 
 #define NOBODY 0xffffffffu
 #define NO_SYSCALL 0xffffffffu
+/* How a thread left its CPU. */
 #define PREEMPTED 0
 #define ASLEEP 1
 #define UNINTERRUPTIBLE 2
-/* TASK_UNINTERRUPTIBLE, linux/sched.h. */
+#define STOPPED 4
+#define TRACED 8
+#define FROZEN 16
+#define THROTTLED 32
+/* How a thread is woken: out of a frozen sleep, or only to be stopped or frozen. */
+#define WAS_FROZEN 1
+#define TO_STOP 2
+/* TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED and TASK_FROZEN, linux/sched.h. */
 #define STATE_UNINTERRUPTIBLE 2
+#define STATE_STOPPED 4
+#define STATE_TRACED 8
+#define STATE_FROZEN 0x8000
+/* JOBCTL_STOP_PENDING and JOBCTL_TRAP_FREEZE, linux/sched/jobctl.h. */
+#define STOP_PENDING (1ul << 17)
+#define TRAP_FREEZE (1ul << 23)
+/* SIGSTOP, and SIGTSTP, SIGTTIN, SIGTTOU; a program may handle the latter. */
+#define SIGNAL_STOP 19
+#define LAST_STOP 22
+/* The priorities of ordinary threads begin here (MAX_RT_PRIO). */
+#define ORDINARY 100
+/* Control groups above a thread whose quotas are looked at. */
+#define DEEPEST 16
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } records SEC(".maps");
 
-/* The page faults of a thread: the start of the present one, and the time of unreported ones. */
-struct faults {
-	u64 begun;
-	u64 took_ns;
+/* A watched thread: the starts of its present page fault and system call, or 0, and the time of
+ * unreported ones. */
+struct watched {
+	u64 fault_begun;
+	u64 faults_ns;
+	u64 call_begun;
+	u64 calls_ns;
+	/* The number of the present system call. */
+	u32 call;
+	/* The number of the unreported ones; NO_SYSCALL if they differ. */
+	u32 calls;
+	/* The thread left its CPU in the present system call. */
+	u32 has_left;
+	/* What a fault and a system call take beyond the time between their programs: the way into the
+	 * kernel and back, and the programs. The reader measures it. */
+	u32 fault_beyond_ns;
+	u32 call_beyond_ns;
+	u32 spare;
 };
 
-/* The time that is reported in one record: faults come by the thousand. */
+/* The time that is reported in one record: faults and system calls come by the thousand. */
 #define WORTH_TELLING_NS 50000
 
-/* Threads whose page faults are recorded. */
+/* Threads whose page faults and system calls are recorded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, u32);
-	__type(value, struct faults);
+	__type(value, struct watched);
 } watched SEC(".maps");
 
 /* The state of one CPU, in a cache line of its own. */
@@ -249,22 +325,94 @@ static __always_inline void place_of(struct place *place, struct task_struct *ta
 	}
 }
 
+/* Tells of a system call of a watched thread that ends or is left now: by itself if it took long or
+ * the thread left its CPU in it, else together with other short ones. A time that is told by itself
+ * ends now; flag is 1 then. */
+static __always_inline void call_ends(struct of_cpu *cpu, struct watched *thread, u32 tid)
+{
+	u64 took = bpf_ktime_get_ns() - thread->call_begun;
+
+	if (thread->has_left || took >= WORTH_TELLING_NS) {
+		tell(cpu, SYSTEM_CALL, 1, tid, took << 16 | (thread->call & 0xffff));
+		return;
+	}
+	if (!thread->calls_ns)
+		thread->calls = thread->call;
+	else if (thread->calls != thread->call)
+		thread->calls = NO_SYSCALL;
+	thread->calls_ns += took + thread->call_beyond_ns;
+	if (thread->calls_ns >= WORTH_TELLING_NS) {
+		tell(cpu, SYSTEM_CALL, 0, tid, thread->calls_ns << 16 | (thread->calls & 0xffff));
+		thread->calls_ns = 0;
+	}
+}
+
+/* The number of groups between a thread and the one whose quota is used up: 0 is its own. */
+static __always_inline u32 level_of_quota(struct task_struct *task)
+{
+	struct sched_entity *entity = &task->se;
+	u32 level;
+
+	for (level = 0; level < DEEPEST; level++) {
+		struct cfs_rq *queue = BPF_CORE_READ(entity, cfs_rq);
+
+		if (queue && BPF_CORE_READ_BITFIELD_PROBED(queue, throttled))
+			return level;
+		entity = BPF_CORE_READ(entity, parent);
+		if (!entity)
+			break;
+	}
+	return 0;
+}
+
+static __always_inline int is_throttled(struct task_struct *task)
+{
+	struct task_struct___throttled *one = (void *)task;
+
+	if (task->prio < ORDINARY || !bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(task->se.cfs_rq->throttled))
+		return 0;
+	if (bpf_core_field_exists(one->throttled))
+		return BPF_CORE_READ(one, throttled);
+	return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switches, int preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
 	struct of_cpu *cpu = here();
 	struct switched *record;
+	struct watched *thread;
 	u8 left = PREEMPTED;
 	u32 call = NO_SYSCALL;
+	u32 tid = prev->pid;
 
 	if (!cpu)
 		return 0;
 	/* No switch happens in an interrupt, so entries without a seen exit are dropped. */
 	cpu->depth = 0;
-	if (!preempt && prev_state) {
+	if (preempt || !prev_state) {
+		if (is_throttled(prev)) {
+			left = THROTTLED;
+			call = level_of_quota(prev);
+		}
+	} else if (prev_state & STATE_STOPPED) {
+		left = STOPPED;
+		call = prev->tgid;
+	} else if (prev_state & STATE_TRACED) {
+		left = TRACED;
+	} else if (prev_state & STATE_FROZEN || BPF_CORE_READ_BITFIELD(prev, frozen)) {
+		left = FROZEN;
+	} else {
 		left = ASLEEP | (prev_state & STATE_UNINTERRUPTIBLE ? UNINTERRUPTIBLE : 0);
 		call = syscall_of(prev);
+	}
+	thread = bpf_map_lookup_elem(&watched, &tid);
+	if (thread && thread->call_begun) {
+		call_ends(cpu, thread, tid);
+		thread->call_begun = bpf_ktime_get_ns();
+		thread->has_left = 1;
 	}
 	record = room(cpu, sizeof(*record));
 	if (!record)
@@ -280,18 +428,34 @@ int BPF_PROG(switches, int preempt, struct task_struct *prev, struct task_struct
 	return 0;
 }
 
+/* Whether a signal to stop or the freezer wakes a thread. */
+static __always_inline int is_to_stop(struct task_struct *task)
+{
+	unsigned long pending;
+
+	if (task->jobctl & (STOP_PENDING | TRAP_FREEZE))
+		return 1;
+	pending = task->pending.signal.sig[0] | task->signal->shared_pending.signal.sig[0];
+	return pending >> (SIGNAL_STOP - 1) & 1;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(wakes, struct task_struct *task)
 {
 	struct of_cpu *cpu = here();
 	struct woken *record;
+	u8 how = 0;
 
 	if (!cpu)
 		return 0;
 	record = room(cpu, sizeof(*record));
 	if (!record)
 		return 0;
-	fill(&record->head, WAKING, 0, task->pid, 0);
+	if (task->__state & STATE_FROZEN)
+		how = WAS_FROZEN;
+	else if (is_to_stop(task))
+		how = TO_STOP;
+	fill(&record->head, WAKING, how, task->pid, 0);
 	if (cpu->depth > 0) {
 		record->waker.tid = NOBODY;
 		record->waker.prio = 0;
@@ -347,30 +511,82 @@ PAIR(reschedule, FROM_CPU)
 PAIR(call_function, FROM_CPU)
 PAIR(call_function_single, FROM_CPU)
 
-/* A timer of CLOCK_MONOTONIC (1) is late by the time since its due time. */
+/* A timer of CLOCK_MONOTONIC (1) is late by the time since its due time. The number is that of the
+ * thread that sleeps for it, or 0 if that is not known. */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(expires, struct hrtimer *timer)
 {
+	struct hrtimer_sleeper *sleeper = (void *)timer;
 	struct of_cpu *cpu = here();
+	u32 tid = 0;
 
-	if (cpu && timer->base->clockid == 1)
-		tell(cpu, TIMER_DUE, 0, 0, timer->_softexpires);
+	if (!cpu || timer->base->clockid != 1)
+		return 0;
+	if (&hrtimer_wakeup && BPF_CORE_READ(timer, function) == &hrtimer_wakeup)
+		tid = BPF_CORE_READ(sleeper, task, pid);
+	tell(cpu, TIMER_DUE, 0, tid, timer->_softexpires);
 	return 0;
 }
 
-static __always_inline struct faults *mine(u32 *tid)
+/* The signal comes from the present thread, or from an interrupt above it. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(signalled, int signal, void *info, struct task_struct *task)
+{
+	struct of_cpu *cpu = here();
+	struct woken *record;
+
+	if (!cpu || signal < SIGNAL_STOP || signal > LAST_STOP)
+		return 0;
+	record = room(cpu, sizeof(*record));
+	if (!record)
+		return 0;
+	fill(&record->head, STOP_SIGNAL, 0, task->tgid, 0);
+	name(&record->waker, bpf_get_current_task_btf());
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline struct watched *mine(u32 *tid)
 {
 	*tid = (u32)bpf_get_current_pid_tgid();
 	return bpf_map_lookup_elem(&watched, tid);
 }
 
+SEC("tp_btf/sys_enter")
+int BPF_PROG(call_begins, void *registers, long number)
+{
+	u32 tid;
+	struct watched *thread = mine(&tid);
+
+	if (thread) {
+		thread->call = number;
+		thread->has_left = 0;
+		thread->call_begun = bpf_ktime_get_ns();
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(call_is_over)
+{
+	struct of_cpu *cpu = here();
+	u32 tid;
+	struct watched *thread = mine(&tid);
+
+	if (!cpu || !thread || !thread->call_begun)
+		return 0;
+	call_ends(cpu, thread, tid);
+	thread->call_begun = 0;
+	return 0;
+}
+
 static __always_inline int fault_begins(void)
 {
 	u32 tid;
-	struct faults *faults = mine(&tid);
+	struct watched *thread = mine(&tid);
 
-	if (faults)
-		faults->begun = bpf_ktime_get_ns();
+	if (thread)
+		thread->fault_begun = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -393,15 +609,15 @@ int fault_ends(void *ctx)
 {
 	struct of_cpu *cpu = here();
 	u32 tid;
-	struct faults *faults = mine(&tid);
+	struct watched *thread = mine(&tid);
 
-	if (!cpu || !faults || !faults->begun)
+	if (!cpu || !thread || !thread->fault_begun)
 		return 0;
-	faults->took_ns += bpf_ktime_get_ns() - faults->begun;
-	faults->begun = 0;
-	if (faults->took_ns >= WORTH_TELLING_NS) {
-		tell(cpu, FAULT, 0, tid, faults->took_ns);
-		faults->took_ns = 0;
+	thread->faults_ns += bpf_ktime_get_ns() - thread->fault_begun + thread->fault_beyond_ns;
+	thread->fault_begun = 0;
+	if (thread->faults_ns >= WORTH_TELLING_NS) {
+		tell(cpu, FAULT, 0, tid, thread->faults_ns);
+		thread->faults_ns = 0;
 	}
 	return 0;
 }

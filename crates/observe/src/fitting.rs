@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use punctual_linux::clock;
 use punctual_model::{Duration, JobId, Service};
-use punctual_trace::cause::{LateJob, Observer, Verdict, judge};
+use punctual_trace::cause::{LateJob, Lost, Observer, Verdict, judge};
 use punctual_trace::fit::{Sample, Sampler, Samples};
 
 use crate::collector::{CollectError, Collector, Counts};
@@ -143,8 +143,11 @@ impl Fitting {
 
     fn take_records(&mut self) {
         for record in self.collector.drain() {
-            let edge = self.observer.take(&record);
-            if let Some((tid, sample)) = self.sampler.take(&record, edge) {
+            let edges = self.observer.take(&record);
+            for Lost { tid, .. } in self.observer.take_lost() {
+                self.sampler.lose(tid);
+            }
+            if let Some((tid, sample)) = self.sampler.take(&record, edges) {
                 self.judge(tid, sample);
             }
         }
@@ -169,11 +172,11 @@ impl Fitting {
             self.observer.enforcer(tid);
         }
         for tid in changes.went {
-            self.collector.forget_faults(tid);
+            self.collector.forget_own_time(tid);
         }
         for &tid in &changes.came {
             self.observer.watch(tid, clock::now());
-            self.collector.watch_faults(tid);
+            self.collector.watch_own_time(tid);
             self.sampler.add(tid);
             self.names.insert(tid, String::new());
         }

@@ -9,6 +9,7 @@
 //! session     followed threads -> late jobs -> verdicts
 //! fitting     records -> the jobs of each thread, for its needs
 //! inject      deliberate trouble, to see its effect
+//! hold        deliberate trouble for one process
 //! ```
 //!
 //! All decisions are pure and in `trace`; this crate connects them to the host's clock and kernel.
@@ -16,13 +17,14 @@
 mod collector;
 mod fitting;
 pub mod followed;
+pub mod hold;
 pub mod inject;
 mod record;
 mod seen;
 mod session;
 mod threads;
 
-pub use collector::{CollectError, Collector, Counts};
+pub use collector::{CollectError, Collector, Counts, hidden_without};
 pub use fitting::{Fitting, Promised, SeenThread};
 pub use seen::Seen;
 pub use session::{Ended, Judging, Session};

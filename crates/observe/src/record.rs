@@ -1,7 +1,9 @@
 //! The records of `bpf/observe.bpf.c`, in its layout.
 
 use punctual_model::{Duration, Instant};
-use punctual_trace::kernel::{Class, Comm, Interrupt, KernelEvent, Left, Place, Record, Seen};
+use punctual_trace::kernel::{
+    Class, Comm, Interrupt, KernelEvent, Left, Place, Record, Seen, Wake,
+};
 
 /// The lengths of the head, of a thread's description, of a place, and of the two longer records, in
 /// bytes.
@@ -15,6 +17,14 @@ const SWITCHED: usize = HEAD + 2 * THREAD + 8 + PLACE;
 const NONE: u32 = u32::MAX;
 const ASLEEP: u8 = 1;
 const UNINTERRUPTIBLE: u8 = 2;
+const STOPPED: u8 = 4;
+const TRACED: u8 = 8;
+const FROZEN: u8 = 16;
+const THROTTLED: u8 = 32;
+const WAS_FROZEN: u8 = 1;
+const TO_STOP: u8 = 2;
+/// The number of a system call if there were several.
+const SEVERAL: u64 = 0xffff;
 
 /// Decodes a record; returns `None` if none of our programs wrote it.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
@@ -27,13 +37,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
     let what = match kind {
         1 => {
             let rest = bytes.get(HEAD..SWITCHED)?;
-            let left = if flag & ASLEEP == 0 {
-                Left::Preempted
-            } else {
-                let syscall = Some(number).filter(|&number| number != NONE);
-                let at = &rest[2 * THREAD + 8..];
-                let place = Place { first: long(at, 0), second: word(at, 8), stack: word(at, 12) };
-                Left::Asleep { uninterruptible: flag & UNINTERRUPTIBLE != 0, syscall, place }
+            let left = match flag {
+                STOPPED => Left::Stopped { process: number },
+                TRACED => Left::Traced,
+                FROZEN => Left::Frozen,
+                THROTTLED => Left::Throttled { levels: u8::try_from(number).ok()? },
+                _ if flag & ASLEEP == 0 => Left::Preempted,
+                _ => {
+                    let syscall = Some(number).filter(|&number| number != NONE);
+                    let at = &rest[2 * THREAD + 8..];
+                    let place =
+                        Place { first: long(at, 0), second: word(at, 8), stack: word(at, 12) };
+                    Left::Asleep { uninterruptible: flag & UNINTERRUPTIBLE != 0, syscall, place }
+                }
             };
             let (prev, next) = (seen(rest), seen(&rest[THREAD..]));
             let next_exec_ns = long(rest, 2 * THREAD);
@@ -41,7 +57,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
         }
         2 => {
             let waker = Some(seen(bytes.get(HEAD..WOKEN)?)).filter(|waker| waker.tid != NONE);
-            KernelEvent::Waking { tid: number, waker }
+            let wake = match flag {
+                WAS_FROZEN => Wake::OfFrozen,
+                TO_STOP => Wake::ToStop,
+                _ => Wake::ToRun,
+            };
+            KernelEvent::Waking { tid: number, waker, wake }
         }
         3 => KernelEvent::Moves { tid: number, on: u16::try_from(value).ok()? },
         4 => KernelEvent::HardIrq { vector: Interrupt::Line(number), enter },
@@ -49,8 +70,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
         6 => KernelEvent::HardIrq { vector: Interrupt::FromCpu, enter },
         7 => KernelEvent::SoftIrq { vector: u8::try_from(number).ok()?, enter },
         8 => KernelEvent::PageFault { tid: number, took: Duration::from_nanos(value) },
-        9 => KernelEvent::TimerDue { due: Instant::from_nanos(value) },
+        9 => {
+            let of = Some(number).filter(|&tid| tid != 0);
+            KernelEvent::TimerDue { due: Instant::from_nanos(value), of }
+        }
         10 => KernelEvent::Gap { records: number },
+        11 => KernelEvent::InSystemCall {
+            tid: number,
+            syscall: u32::try_from(value & SEVERAL).ok().filter(|_| value & SEVERAL != SEVERAL),
+            took: Duration::from_nanos(value >> 16),
+            until_now: enter,
+        },
+        12 => {
+            let sender = seen(bytes.get(HEAD..WOKEN)?);
+            KernelEvent::StopSignal { process: number, sender }
+        }
         _ => return None,
     };
     Some(Record { at, cpu, what })
@@ -112,11 +146,41 @@ mod tests {
     }
 
     #[test]
+    fn the_reason_why_a_thread_left_is_read() {
+        let left = |flag, number| {
+            let mut bytes = head(1, flag, number, 5);
+            bytes.extend(thread(10, 120, "sleeper"));
+            bytes.extend(thread(20, 9, "urgent"));
+            bytes.extend(6u64.to_ne_bytes());
+            match decode(&bytes)?.what {
+                KernelEvent::Switch { left, .. } => Some(left),
+                _ => None,
+            }
+        };
+        assert_eq!(left(0, NONE), Some(Left::Preempted));
+        let asleep = Left::Asleep { uninterruptible: true, syscall: None };
+        assert_eq!(left(3, NONE), Some(asleep));
+        assert_eq!(left(4, 4711), Some(Left::Stopped { process: 4711 }));
+        assert_eq!(left(8, NONE), Some(Left::Traced));
+        assert_eq!(left(16, NONE), Some(Left::Frozen));
+        assert_eq!(left(32, 2), Some(Left::Throttled { levels: 2 }));
+    }
+
+    #[test]
+    fn the_sender_of_a_stop_signal_is_read() {
+        let mut bytes = head(12, 0, 4711, 0);
+        bytes.extend(thread(10, 120, "sh"));
+        let sender = Seen { tid: 10, comm: "sh".into(), class: Class::Ordinary };
+        let what = decode(&bytes).expect("a record").what;
+        assert_eq!(what, KernelEvent::StopSignal { process: 4711, sender });
+    }
+
+    #[test]
     fn a_wake_up_by_an_interrupt_has_no_waker() {
         let mut bytes = head(2, 0, 4711, 0);
         bytes.extend(thread(NONE, 0, ""));
         let what = decode(&bytes).expect("a record").what;
-        assert_eq!(what, KernelEvent::Waking { tid: 4711, waker: None });
+        assert_eq!(what, KernelEvent::Waking { tid: 4711, waker: None, wake: Wake::ToRun });
     }
 
     #[test]
@@ -125,8 +189,18 @@ mod tests {
         assert_eq!(what(&head(7, 1, 3, 0)), Some(KernelEvent::SoftIrq { vector: 3, enter: true }));
         assert_eq!(
             what(&head(9, 0, 0, 8)),
-            Some(KernelEvent::TimerDue { due: Instant::from_nanos(8) })
+            Some(KernelEvent::TimerDue { due: Instant::from_nanos(8), of: None })
         );
+        assert_eq!(
+            what(&head(9, 0, 12, 8)),
+            Some(KernelEvent::TimerDue { due: Instant::from_nanos(8), of: Some(12) })
+        );
+        let took = Duration::from_nanos(5_000);
+        let in_call = |syscall, until_now| {
+            Some(KernelEvent::InSystemCall { tid: 12, syscall, took, until_now })
+        };
+        assert_eq!(what(&head(11, 1, 12, 5_000 << 16 | 230)), in_call(Some(230), true));
+        assert_eq!(what(&head(11, 0, 12, 5_000 << 16 | 0xffff)), in_call(None, false));
         assert_eq!(what(&head(7, 1, 300, 0)), None);
         assert_eq!(what(&head(99, 0, 0, 0)), None);
         assert_eq!(what(&[1; 5]), None);

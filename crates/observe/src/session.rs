@@ -36,6 +36,9 @@ pub struct Ended {
     pub releases: Vec<(u32, Release)>,
     /// The numbers of the kernel's records.
     pub counts: Counts,
+    /// The number of places at which the records contradict each other: there some are missing that
+    /// the kernel did not count.
+    pub holes: u64,
     /// The programs that this kernel did not accept: their causes stay unknown.
     pub missing: Vec<&'static str>,
     /// The observations since they were taken last, if they are kept ([`Session::keep_seen`]).
@@ -105,6 +108,8 @@ pub struct Session {
     last: Vec<Verdict>,
     /// The observations for a trace file, if one is written.
     keeper: Option<Keeper>,
+    /// The number of missing records that later ones have told of.
+    told_lost: u64,
 }
 
 impl Session {
@@ -154,6 +159,7 @@ impl Session {
             gone: Vec::new(),
             last: Vec::new(),
             keeper: None,
+            told_lost: 0,
         })
     }
 
@@ -240,8 +246,15 @@ impl Session {
 
     /// Ends the run: judges a job that still ran as far as it came.
     pub fn end(mut self) -> Ended {
+        // What happens while the last records are taken is not seen.
+        let end = clock::now();
         self.releases.clear();
         self.look();
+        // No later record told of the last missing ones.
+        let untold = self.watched.counts().lost.saturating_sub(self.told_lost);
+        if untold > 0 {
+            self.lost(untold);
+        }
         for tid in std::mem::take(&mut self.gone) {
             self.forget(tid);
         }
@@ -254,16 +267,17 @@ impl Session {
         if let Some(keeper) = &mut self.keeper {
             keeper.end();
         }
-        self.checker.end(clock::now());
+        self.checker.end(end);
         let mut verdicts = std::mem::take(&mut self.last);
         verdicts.extend(self.judge_late());
         watched.into_iter().for_each(|tid| self.note_taken(tid));
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
         let (counts, missing) = (self.watched.counts(), self.watched.missing().to_vec());
-        let (seen, taken) = (self.take_seen(), std::mem::take(&mut self.taken));
+        let (seen, holes) = (self.take_seen(), self.watched.holes());
+        let taken = std::mem::take(&mut self.taken);
         let releases = std::mem::take(&mut self.releases);
-        Ended { verdicts, subjects, taken, releases, counts, missing, seen }
+        Ended { verdicts, subjects, taken, releases, counts, holes, missing, seen }
     }
 
     /// Returns the releases of threads that became known in the last turn, by the numbers of their
@@ -303,7 +317,14 @@ impl Session {
                 Came::Unknown { number } => self.checker.forget(number),
                 Came::Gap { at, records } => {
                     self.checker.lost(records.into());
+                    self.told_lost += u64::from(records);
                     self.keeper.iter_mut().for_each(|keeper| keeper.lost(at, records.into()));
+                }
+                Came::Unseen { thread, unseen } => {
+                    let Some(&number) = self.numbers.get(&thread) else { continue };
+                    self.checker.unseen(number, unseen);
+                    // A trace has no words for it, so its reader takes an event as missing.
+                    self.keeper.iter_mut().for_each(|keeper| keeper.lost(clock::now(), 1));
                 }
                 Came::OnCpu { .. } => {}
             }
@@ -435,7 +456,7 @@ impl Session {
 fn attribute(thread: &[Stretch], events: &[Stretch]) -> Vec<Stretch> {
     let mut all = Vec::with_capacity(thread.len());
     for stretch in thread {
-        if stretch.spent != Spent::Own {
+        if !stretch.spent.is_own() {
             all.push(*stretch);
             continue;
         }
@@ -443,8 +464,11 @@ fn attribute(thread: &[Stretch], events: &[Stretch]) -> Vec<Stretch> {
             let (start, end) = (part.start.max(stretch.start), part.end.min(stretch.end));
             if start < end {
                 // The thread ran for no subject: this is the driver itself.
-                let idle = part.spent == Spent::Unknown;
-                let spent = if idle { Spent::Switching } else { part.spent };
+                let spent = match part.spent {
+                    Spent::Unknown => Spent::Switching,
+                    Spent::Own => stretch.spent,
+                    other => other,
+                };
                 all.push(Stretch { start, end, spent });
             }
         }

@@ -5,7 +5,7 @@ use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 use punctual_trace::Event;
 use punctual_trace::cause::{
-    Asked, Edge, InferredJobs, Observer, Release, Stretch, Taken, ThreadJobs, Told,
+    Asked, Edge, InferredJobs, Lost, Observer, Release, Stretch, Taken, ThreadJobs, Told,
 };
 use punctual_trace::kernel::{KernelEvent, Record};
 
@@ -34,6 +34,13 @@ pub enum Came {
         thread: u32,
         /// The time.
         at: Instant,
+    },
+    /// An observed thread did something that no record shows: the fate of its present job is unknown.
+    Unseen {
+        /// Its kernel id.
+        thread: u32,
+        /// The time of which nothing is known.
+        unseen: Duration,
     },
     /// Records are missing: the fate of jobs that had begun is unknown.
     Gap {
@@ -112,7 +119,7 @@ impl Threads {
     pub fn watch_time(&mut self, tid: u32) {
         // Waiting records begin jobs, too, so the time is accounted for from the first of them.
         self.observer.watch(tid, self.taken);
-        self.collector.watch_faults(tid);
+        self.collector.watch_own_time(tid);
     }
 
     /// Declares that this thread stops others when their budgets are used up, and lets them go on.
@@ -136,7 +143,7 @@ impl Threads {
         // A caller that needs the last job calls `ended` first.
         self.ended(tid, |_| {});
         self.observer.forget(tid);
-        self.collector.forget_faults(tid);
+        self.collector.forget_own_time(tid);
     }
 
     /// Passes the meanings of the records since the last call, in order.
@@ -149,7 +156,13 @@ impl Threads {
                 self.jobs.gap(&mut told);
                 take(Came::Gap { at, records });
             }
-            if let Some(edge) = self.observer.take(&record) {
+            let edges = self.observer.take(&record);
+            for Lost { tid, unseen } in self.observer.take_lost() {
+                if self.jobs.lose(tid, &mut told) {
+                    take(Came::Unseen { thread: tid, unseen });
+                }
+            }
+            for edge in edges.into_iter().flatten() {
                 self.jobs.take(at, edge, &mut told);
             }
             told.drain(..).map(Came::from).for_each(&mut take);
@@ -197,6 +210,11 @@ impl Threads {
         self.collector.missing()
     }
 
+    /// Returns the number of places so far at which the records contradict each other.
+    pub fn holes(&self) -> u64 {
+        self.observer.holes()
+    }
+
     pub(crate) fn observer(&self) -> &Observer {
         &self.observer
     }
@@ -207,6 +225,17 @@ impl Jobs {
         match self {
             Self::AtWakeUps(jobs) => jobs.gap(),
             Self::Inferred(jobs) => jobs.gap(told),
+        }
+    }
+
+    /// Handles what no record shows of a thread. Returns whether it may have had a job.
+    fn lose(&mut self, tid: u32, told: &mut Vec<Told>) -> bool {
+        match self {
+            Self::AtWakeUps(jobs) => {
+                jobs.lose(tid);
+                true
+            }
+            Self::Inferred(jobs) => jobs.lose(tid, told),
         }
     }
 
@@ -235,7 +264,6 @@ mod tests {
     use std::sync::mpsc;
 
     use punctual_linux::thread;
-    use punctual_model::Duration;
     use punctual_trace::Kind;
     use punctual_trace::cause::Spent;
 

@@ -7,14 +7,18 @@
 //! If the kernel reports nothing to this user, the tests say so, and prove nothing.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_observe::hold::{Holder, Means, Quota};
 use punctual_observe::inject::{self, Plan, Trouble};
 use punctual_observe::{Session, Verdict};
+use punctual_trace::cause::{Spent, Throttler};
 
 const PERIOD: Duration = Duration::from_millis(20);
 const DEADLINE: Duration = Duration::from_millis(5);
@@ -44,6 +48,10 @@ fn victim() {
             .expect("SCHED_DEADLINE");
     } else if trouble == "late-timer" {
         thread::set_timer_slack(Duration::from_millis(12));
+    } else if trouble == "quota" {
+        // A quota is for ordinary threads.
+        sched::set(thread::current(), Class::Other { nice: -20 }).expect("nice -20");
+        thread::set_timer_slack(Duration::from_nanos(1));
     } else {
         sched::set(thread::current(), Class::Fifo { priority: 30 }).expect("SCHED_FIFO");
         thread::set_timer_slack(Duration::from_nanos(1));
@@ -61,8 +69,10 @@ fn victim() {
         }
         match &*trouble {
             // Its own fault, or with a budget of 2 ms the kernel's throttling.
-            "own" | "throttled" => spin(Duration::from_millis(8)),
+            "own" | "throttled" | "quota" => spin(Duration::from_millis(8)),
             "page-fault" => faults(clock::now() + Duration::from_millis(8)),
+            "system" => in_system_calls(clock::now() + Duration::from_millis(8)),
+            "short-system" => in_short_system_calls(clock::now() + Duration::from_millis(8)),
             "blocked" => {
                 let other = lock.clone();
                 let (holds, held) = mpsc::channel();
@@ -97,6 +107,26 @@ fn faults(end: Instant) {
     }
 }
 
+/// Makes system calls that take some milliseconds each.
+fn in_system_calls(end: Instant) {
+    let mut zeros = vec![0_u8; 4 << 20];
+    let mut from = File::open("/dev/zero").expect("/dev/zero");
+    while clock::now() < end {
+        from.read_exact(&mut zeros).expect("zeros");
+    }
+    std::hint::black_box(&zeros);
+}
+
+/// Makes system calls that take some microseconds each.
+fn in_short_system_calls(end: Instant) {
+    let mut zeros = vec![0_u8; 64 << 10];
+    let mut from = File::open("/dev/zero").expect("/dev/zero");
+    while clock::now() < end {
+        from.read_exact(&mut zeros).expect("zeros");
+    }
+    std::hint::black_box(&zeros);
+}
+
 struct Victim(Child);
 
 impl Victim {
@@ -122,8 +152,17 @@ impl Drop for Victim {
 /// Runs tests one at a time: all of them use CPU 0.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// The trouble that is made from outside the victim.
+#[derive(Clone, Copy)]
+enum Outside {
+    Nothing,
+    OnItsCpu(Trouble),
+    Held(Means),
+    Quota { levels: usize },
+}
+
 /// Returns the main causes of the late jobs of a victim with this trouble.
-fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static str, usize>> {
+fn causes(trouble: &str, outside: Outside) -> Option<BTreeMap<&'static str, usize>> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let work = WORK.as_full_service() + Service::from_millis(1);
     // An ordinary thread whose timer may wait is woken by the next tick; a busy CPU has 250 ticks a
@@ -144,14 +183,39 @@ fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static 
     session.follow(victim.0.id());
     println!("not told here: {:?}", session.missing());
     let (stop, stopped) = mpsc::channel::<()>();
-    let injecting = injected.map(|trouble| {
-        let (burn, period) = (Duration::from_millis(9), Duration::from_millis(53));
-        let plan = Plan { trouble, cpu: 0, burn, period, length: Duration::from_secs(60) };
-        std::thread::spawn(move || {
-            let goes_on = || stopped.try_recv() == Err(mpsc::TryRecvError::Empty);
-            inject::inject(plan, goes_on)
-        })
-    });
+    let (burn, period) = (Duration::from_millis(9), Duration::from_millis(53));
+    let goes_on = move || stopped.try_recv() == Err(mpsc::TryRecvError::Empty);
+    let mut _quota = None;
+    let injecting = match outside {
+        Outside::Nothing => None,
+        Outside::OnItsCpu(trouble) => Some(std::thread::spawn(move || {
+            let plan = Plan { trouble, cpu: 0, burn, period, length: Duration::from_secs(60) };
+            let injected = inject::inject(plan, goes_on).map_err(|why| why.to_string())?;
+            Ok(format!("{injected:?}"))
+        })),
+        Outside::Held(means) => match Holder::new(means, victim.0.id()) {
+            Ok(holder) => Some(std::thread::spawn(move || {
+                let held =
+                    holder.alternate(burn, period, goes_on).map_err(|why| why.to_string())?;
+                Ok(format!("held {held} times"))
+            })),
+            Err(why) => {
+                println!("skipped: {why}");
+                return None;
+            }
+        },
+        Outside::Quota { levels } => {
+            let (quota, period) = (Duration::from_millis(5), Duration::from_millis(40));
+            match Quota::of(victim.0.id(), quota, period, levels) {
+                Ok(quota) => _quota = Some(quota),
+                Err(why) => {
+                    println!("skipped: {why}");
+                    return None;
+                }
+            }
+            None
+        }
+    };
     let mut verdicts: Vec<Verdict> = Vec::new();
     let end = clock::now() + Duration::from_secs(40);
     while verdicts.len() < ENOUGH && session.is_alive() && clock::now() < end {
@@ -165,7 +229,7 @@ fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static 
     drop(stop);
     if let Some(injecting) = injecting {
         match injecting.join().expect("no panic") {
-            Ok(injected) => println!("{injected:?}"),
+            Ok::<String, String>(injected) => println!("{injected}"),
             Err(why) => {
                 println!("skipped: {why}");
                 return None;
@@ -183,6 +247,17 @@ fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static 
     if let Some(first) = verdicts.first() {
         println!("the first: {:#?}", first.shares);
     }
+    if let Outside::Quota { levels } = outside {
+        let throttlers = verdicts.iter().flat_map(|verdict| &verdict.shares);
+        for share in throttlers {
+            if let Spent::Throttled(Throttler::Quota { levels: named }) = share.cause {
+                assert_eq!(usize::from(named), levels, "{share:?}");
+            }
+        }
+    }
+    for share in verdicts.iter().filter_map(Verdict::main).take(3) {
+        println!("late for: {}", share.cause);
+    }
     println!("{trouble}: {causes:?} of {} late jobs", verdicts.len());
     Some(causes)
 }
@@ -191,10 +266,10 @@ fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static 
 /// too. A quarter of the late jobs is enough.
 const RUNS: usize = 3;
 
-fn must_name(trouble: &str, injected: Option<Trouble>, word: &str) {
+fn must_name(trouble: &str, outside: Outside, word: &str) {
     let mut seen = Vec::new();
     for _ in 0..RUNS {
-        let Some(causes) = causes(trouble, injected) else { return };
+        let Some(causes) = causes(trouble, outside) else { return };
         let all: usize = causes.values().sum();
         let named = causes.get(word).copied().unwrap_or(0);
         if all > 0 && 4 * named >= all {
@@ -207,40 +282,75 @@ fn must_name(trouble: &str, injected: Option<Trouble>, word: &str) {
 
 #[test]
 fn its_own_overrun_is_named() {
-    must_name("own", None, "own");
+    must_name("own", Outside::Nothing, "own");
 }
 
 #[test]
 fn a_task_that_ran_instead_is_named() {
-    must_name("nothing", Some(Trouble::Fifo(70)), "task");
+    must_name("nothing", Outside::OnItsCpu(Trouble::Fifo(70)), "task");
 }
 
 #[test]
 fn a_hard_interrupt_is_named() {
-    must_name("nothing", Some(Trouble::HardInterrupt), "hard-interrupt");
+    must_name("nothing", Outside::OnItsCpu(Trouble::HardInterrupt), "hard-interrupt");
 }
 
 #[test]
 fn a_softirq_is_named() {
-    must_name("nothing", Some(Trouble::SoftIrq), "softirq");
+    must_name("nothing", Outside::OnItsCpu(Trouble::SoftIrq), "softirq");
 }
 
 #[test]
 fn a_late_timer_is_named() {
-    must_name("late-timer", None, "late-timer");
+    must_name("late-timer", Outside::Nothing, "late-timer");
 }
 
 #[test]
 fn throttling_by_the_kernel_is_named() {
-    must_name("throttled", None, "throttled-by-kernel");
+    must_name("throttled", Outside::Nothing, "throttled-by-kernel");
 }
 
 #[test]
 fn page_faults_are_named() {
-    must_name("page-fault", None, "page-fault");
+    must_name("page-fault", Outside::Nothing, "page-fault");
 }
 
 #[test]
 fn a_lock_that_another_holds_is_named() {
-    must_name("blocked", None, "blocked");
+    must_name("blocked", Outside::Nothing, "blocked");
+}
+
+#[test]
+fn an_exhausted_quota_of_its_own_group_is_named() {
+    must_name("quota", Outside::Quota { levels: 0 }, "throttled-by-quota");
+}
+
+#[test]
+fn an_exhausted_quota_of_a_group_above_is_named() {
+    must_name("quota", Outside::Quota { levels: 2 }, "throttled-by-quota");
+}
+
+#[test]
+fn a_signal_that_stops_it_is_named() {
+    must_name("nothing", Outside::Held(Means::Signal), "stopped");
+}
+
+#[test]
+fn the_freezer_of_version_1_is_named() {
+    must_name("nothing", Outside::Held(Means::FreezerV1), "frozen");
+}
+
+#[test]
+fn the_freezer_of_version_2_is_named() {
+    must_name("nothing", Outside::Held(Means::FreezerV2), "frozen");
+}
+
+#[test]
+fn long_system_calls_are_told_from_its_other_work() {
+    must_name("system", Outside::Nothing, "system");
+}
+
+#[test]
+fn many_short_system_calls_are_told_from_its_other_work() {
+    must_name("short-system", Outside::Nothing, "system");
 }

@@ -23,8 +23,8 @@ mod waiting;
 
 use std::process::Command;
 
-use punctual_model::command::Backend;
-use punctual_model::{Contract, HostProfile};
+use punctual_model::command::{Backend, Holding};
+use punctual_model::{self as model, Contract, HostProfile};
 use punctual_runtime::reservation::Refused;
 
 pub use account::{Alone, Outcome, Ran, Reserved, Used};
@@ -96,6 +96,8 @@ struct Chosen {
     program: Program,
     terms: Option<Terms>,
     channel: Option<Environment>,
+    /// The position of its reservation in the contract, or 0.
+    rank: usize,
 }
 
 impl Prepared {
@@ -109,7 +111,7 @@ impl Prepared {
         settings: Settings,
         observer: &mut Observer<'_>,
     ) -> Result<Self, Error> {
-        Self::new(vec![program], None, (usize::MAX, true), settings, observer)
+        Self::new(vec![(program, 0)], None, (usize::MAX, true), settings, observer)
     }
 
     /// Admits a contract to `host`, and prepares those of its commands that `only` names, or all if
@@ -126,17 +128,34 @@ impl Prepared {
         observer: &mut Observer<'_>,
     ) -> Result<Self, Error> {
         let commands = plan::commands(contract, only)?;
-        if let Err(refusal) = punctual_analysis::admit(contract, host) {
-            return Err(NotAdmitted { refusal }.into());
-        }
+        let refused = |refusal| NotAdmitted { refusal };
+        let grant = punctual_analysis::admit(contract, host).map_err(refused)?;
         let only_admitted = plan::only_admitted(contract, &commands);
-        let programs = commands.iter().map(|command| plan::program(command, contract)).collect();
-        // Admission counted slots for commands without a back end.
-        Self::new(programs, only_admitted, (contract.cpus.into(), false), settings, observer)
+        let ranked = |command: &&model::Command| {
+            let rank = command.held().map_or(0, |held| held.reservation);
+            (plan::program(command, contract), rank)
+        };
+        let programs = commands.iter().map(ranked).collect();
+        let holds_served = |held: Holding| {
+            held.backend.is_none() && grant.reservations[held.reservation].job_within.is_some()
+        };
+        let served = contract.commands.iter().filter_map(model::Command::held).any(holds_served);
+        let all =
+            Self::new(programs, only_admitted, (contract.cpus.into(), served), settings, observer)?;
+        let is_tabled = |one: &Chosen| {
+            let held_here = one.terms.as_ref().and_then(Terms::held_here);
+            held_here == Some(Backend::Timetable)
+        };
+        // Servers were admitted, and this host has none.
+        if served && all.all.iter().any(is_tabled) {
+            let tabled = contract.with_default_backend(Backend::Timetable);
+            let _grant = punctual_analysis::admit(&tabled, host).map_err(refused)?;
+        }
+        Ok(all)
     }
 
     fn new(
-        programs: Vec<Program>,
+        programs: Vec<(Program, usize)>,
         only_admitted: Option<String>,
         (cpus, served): (usize, bool),
         settings: Settings,
@@ -149,7 +168,7 @@ impl Prepared {
         let broker = settings.broker.as_deref();
         let mut all = Vec::with_capacity(programs.len());
         let mut trials = Vec::new();
-        for program in programs {
+        for (program, rank) in programs {
             let terms =
                 program.reserve.map(|asked| start::terms(asked, served, &mut places, broker));
             let prepare = |asked| channel::prepare(&program, asked, broker);
@@ -162,7 +181,7 @@ impl Prepared {
             })?;
             let (channel, trial) = channel.unzip();
             trials.extend(trial.flatten());
-            all.push(Chosen { program, terms, channel });
+            all.push(Chosen { program, terms, channel, rank });
         }
         // All channels were granted at the same time. They are released, because the programs
         // request them again.
@@ -244,10 +263,9 @@ impl Prepared {
     /// Returns what the programs want of timetables and servers.
     fn wanted(&self) -> AllWanted {
         let mut all = AllWanted::default();
-        self.all
-            .iter()
-            .filter_map(|chosen| chosen.terms.as_ref())
-            .for_each(|one| one.want(&mut all));
+        for Chosen { terms, rank, .. } in &self.all {
+            terms.iter().for_each(|terms| terms.want(*rank, &mut all));
+        }
         all
     }
 

@@ -286,6 +286,7 @@ fn bounds(sheet: &'static str, entries: &[EntryBound]) -> Sheet {
 mod tests {
     use punctual_analysis::{Request, System, UpcallOrder};
     use punctual_model::Service;
+    use punctual_model::command::Backend;
     use punctual_model::reservation::Enforcement;
 
     use super::*;
@@ -334,7 +335,7 @@ mod tests {
             let one_of = [taken, taken + 1].map(|ppm| Value::Share(Some(ppm)));
             assert!(one_of.contains(shown), "{budget}: {shown:?}");
             let reservation = format!("{budget}us/10ms").parse().expect("valid");
-            let (enforcement, backend, cpu) = (Enforcement::Soft, None, None);
+            let (enforcement, backend, cpu) = (Enforcement::Soft, Backend::Timetable, None);
             let command = Request::Command { reservation, enforcement, backend, cpu };
             let mut system = System::new(host, UpcallOrder::LevelOrder);
             let admitted = system.admit(0, command, &mut Steps::default());

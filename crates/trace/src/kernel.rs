@@ -111,6 +111,31 @@ pub enum Left {
         /// The place in the program at which it sleeps.
         place: Place,
     },
+    /// The thread could have gone on, but the quota of a control group was exhausted.
+    Throttled {
+        /// The number of groups from the thread's own, 0, up to that one.
+        levels: u8,
+    },
+    /// A signal stopped its process.
+    Stopped {
+        /// The process id.
+        process: u32,
+    },
+    /// A debugger holds it.
+    Traced,
+    /// Its control group is frozen.
+    Frozen,
+}
+
+/// What a wake-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// What the thread waited for has come.
+    ToRun,
+    /// The same came, perhaps earlier, while the thread's control group was frozen.
+    OfFrozen,
+    /// A signal or the freezer is to stop it: the thread goes on to sleep later.
+    ToStop,
 }
 
 /// What tells the waits of a program apart that are in the same system call. All fields are zero
@@ -159,6 +184,8 @@ pub enum KernelEvent {
         tid: u32,
         /// The thread that woke it, or `None` if an interrupt did.
         waker: Option<Seen>,
+        /// What the wake-up is for.
+        wake: Wake,
     },
     /// The handler of a hardware interrupt began or ended.
     HardIrq {
@@ -186,6 +213,27 @@ pub enum KernelEvent {
     TimerDue {
         /// The instant at which the timer was due, of CLOCK_MONOTONIC.
         due: Instant,
+        /// The thread that sleeps for the timer, if that is known.
+        of: Option<u32>,
+    },
+    /// A thread executed system calls.
+    InSystemCall {
+        /// The thread id.
+        tid: u32,
+        /// The number of the system call, or `None` if there were several short ones.
+        syscall: Option<u32>,
+        /// The time in the system calls.
+        took: Duration,
+        /// The time is the last before this record, and includes interrupts and sleep. Otherwise
+        /// it is some time since the previous such record, and includes neither.
+        until_now: bool,
+    },
+    /// A signal that stops a process was sent to it.
+    StopSignal {
+        /// The process id.
+        process: u32,
+        /// The sender, or the thread that was interrupted when the kernel sent it.
+        sender: Seen,
     },
     /// A thread was in page faults, the last of which ends now.
     PageFault {
@@ -237,4 +285,29 @@ pub fn softirq_name(vector: u8) -> &'static str {
         "RCU",
     ];
     NAMES.get(usize::from(vector)).copied().unwrap_or("unknown")
+}
+
+/// Returns the name of a system call of this architecture, or "system call N" if N is not known.
+///
+/// ```
+/// assert_eq!(punctual_trace::kernel::syscall_name(60_000).to_string(), "system call 60000");
+/// ```
+pub fn syscall_name(number: u32) -> impl fmt::Display {
+    SyscallName(number)
+}
+
+/// Returns the name of a system call of this architecture, if its number is known.
+pub(crate) fn known_syscall(number: u32) -> Option<&'static str> {
+    syscalls::Sysno::new(usize::try_from(number).ok()?).map(|known| known.name())
+}
+
+struct SyscallName(u32);
+
+impl fmt::Display for SyscallName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match known_syscall(self.0) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "system call {}", self.0),
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Service};
+use punctual_observe::hold::{Holder, Means, Quota};
 use punctual_observe::inject::{self, Plan, Trouble};
 use punctual_observe::{Session, Verdict};
 
@@ -34,6 +35,20 @@ pub(crate) enum Kind {
     PageFault,
     /// It waits for a lock that another thread holds.
     Blocked,
+    /// The quota of its control group is used up.
+    Quota,
+    /// The quota of the control group two levels above its own is used up.
+    QuotaAbove,
+    /// SIGSTOP stops it.
+    Stopped,
+    /// The freezer of version 1 holds it.
+    FrozenV1,
+    /// The freezer of version 2 holds it.
+    FrozenV2,
+    /// It makes long system calls.
+    System,
+    /// It makes many short system calls.
+    ShortSystem,
 }
 
 impl Kind {
@@ -49,6 +64,34 @@ impl Kind {
             Self::Throttled => "throttled",
             Self::PageFault => "page-fault",
             Self::Blocked => "blocked",
+            Self::Quota | Self::QuotaAbove => "throttled-by-quota",
+            Self::Stopped => "stopped",
+            Self::FrozenV1 | Self::FrozenV2 => "frozen",
+            Self::System | Self::ShortSystem => "system",
+        }
+    }
+
+    /// Returns the name by which it is chosen.
+    pub(crate) fn name(self) -> String {
+        let value = clap::ValueEnum::to_possible_value(&self);
+        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    fn means(self) -> Option<Means> {
+        match self {
+            Self::Stopped => Some(Means::Signal),
+            Self::FrozenV1 => Some(Means::FreezerV1),
+            Self::FrozenV2 => Some(Means::FreezerV2),
+            _ => None,
+        }
+    }
+
+    /// Returns how many levels above the victim's group the quota is.
+    fn levels(self) -> Option<usize> {
+        match self {
+            Self::Quota => Some(0),
+            Self::QuotaAbove => Some(2),
+            _ => None,
         }
     }
 
@@ -75,6 +118,9 @@ pub(crate) struct Named {
     pub(crate) jobs: usize,
     pub(crate) took: Duration,
     pub(crate) records_lost: u64,
+    /// Places at which the kernel's records have holes, and jobs that were not judged for it.
+    pub(crate) holes: u64,
+    pub(crate) unjudged: u64,
 }
 
 struct Victim(Child);
@@ -90,9 +136,7 @@ impl Victim {
         } else {
             Command::new(&this)
         };
-        let name =
-            clap::ValueEnum::to_possible_value(&kind).map(|value| value.get_name().to_owned());
-        command.args(["victim", &name.unwrap_or_default()]);
+        command.args(["victim", &kind.name()]);
         punctual_linux::process::die_with_parent(&mut command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         child.map(Self).map_err(|error| format!("{}: {error}", command.get_program().display()))
@@ -134,15 +178,28 @@ pub(crate) fn make(
     let victim = Victim::of(kind, punctual)?;
     session.follow(victim.0.id());
     let (stop, stopped) = mpsc::channel::<()>();
-    let injecting = kind.trouble().map(|trouble| {
-        // 6 ms in 17: more than a third of the victim's jobs, and no multiple of its period.
-        let (burn, period) = (Duration::from_millis(6), Duration::from_millis(17));
+    // 6 ms in 17: more than a third of the victim's jobs, and no multiple of its period.
+    let (burn, period) = (Duration::from_millis(6), Duration::from_millis(17));
+    let goes_on = move || stopped.try_recv() == Err(mpsc::TryRecvError::Empty);
+    let mut injecting = None;
+    if let Some(trouble) = kind.trouble() {
         let length = Duration::from_secs(seconds);
         let plan = Plan { trouble, cpu: 0, burn, period, length };
-        std::thread::spawn(move || {
-            inject::inject(plan, || stopped.try_recv() == Err(mpsc::TryRecvError::Empty))
-        })
+        injecting = Some(std::thread::spawn(move || {
+            inject::inject(plan, goes_on).map(drop).map_err(|why| why.to_string())
+        }));
+    } else if let Some(means) = kind.means() {
+        let holder = Holder::new(means, victim.0.id()).map_err(|why| why.to_string())?;
+        injecting = Some(std::thread::spawn(move || {
+            holder.alternate(burn, period, goes_on).map(drop).map_err(|why| why.to_string())
+        }));
+    }
+    let quota = kind.levels().map(|levels| {
+        // 3 ms in 30: every job that overruns exhausts it.
+        let (quota, period) = (Duration::from_millis(3), Duration::from_millis(30));
+        Quota::of(victim.0.id(), quota, period, levels)
     });
+    let _quota = quota.transpose().map_err(|why| why.to_string())?;
     let mut named = Named::default();
     let begun = clock::now();
     let end = begun + Duration::from_secs(seconds);
@@ -159,12 +216,12 @@ pub(crate) fn make(
     named.took = clock::now().saturating_since(begun);
     drop(stop);
     if let Some(injecting) = injecting {
-        injecting
-            .join()
-            .map_err(|_| "the injection panicked".to_owned())?
-            .map_err(|why| why.to_string())?;
+        injecting.join().map_err(|_| "the injection panicked".to_owned())??;
     }
-    named.records_lost = session.end().counts.lost;
+    let ended = session.end();
+    (named.records_lost, named.holes) = (ended.counts.lost, ended.holes);
+    let judged = ended.subjects.iter().map(|(_, judged)| judged);
+    named.unjudged = judged.map(|judged| judged.unjudged).sum();
     Ok(named)
 }
 

@@ -7,7 +7,7 @@ use punctual_model::Duration;
 use crate::injection::{Kind, Named, make};
 
 /// The columns, in the order of the rows; then the causes that are not injected.
-const NAMED: [(&str, &str); 13] = [
+const NAMED: [(&str, &str); 17] = [
     ("own", "own"),
     ("task", "task"),
     ("hard-interrupt", "hard"),
@@ -17,6 +17,10 @@ const NAMED: [(&str, &str); 13] = [
     ("throttled", "budget"),
     ("page-fault", "fault"),
     ("blocked", "block"),
+    ("throttled-by-quota", "quota"),
+    ("stopped", "stop"),
+    ("frozen", "frozen"),
+    ("system", "system"),
     ("stolen", "steal"),
     ("switching", "switch"),
     ("unknown", "unknown"),
@@ -40,14 +44,14 @@ pub(crate) fn run(kinds: &[Kind], late: usize, seconds: u64, punctual: &Path) {
                 right += named.main.get(kind.word()).copied().unwrap_or(0);
                 all += named.jobs;
             }
-            Err(why) => println!("{:<20} skipped: {why}", kind.word()),
+            Err(why) => println!("{:<20} skipped: {why}", kind.name()),
         }
     }
     println!("{right} of {all} as injected");
 }
 
 fn row(kind: Kind, named: &Named) -> String {
-    let mut row = format!("{:<20}", kind.word());
+    let mut row = format!("{:<20}", kind.name());
     for (word, _) in NAMED {
         row += &format!("{:>8}", named.main.get(word).copied().unwrap_or(0));
     }
@@ -64,6 +68,12 @@ fn row(kind: Kind, named: &Named) -> String {
     );
     if named.records_lost > 0 {
         row += &format!("  {} records lost", named.records_lost);
+    }
+    if named.unjudged > 0 {
+        row += &format!("  {} jobs not judged", named.unjudged);
+    }
+    if named.holes > 0 {
+        row += &format!("  {} holes", named.holes);
     }
     row
 }

@@ -1,5 +1,7 @@
 //! The thread that is made late.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::{Arc, Mutex, mpsc};
 
 use punctual_linux::sched::{self, Class};
@@ -66,12 +68,20 @@ fn prepare(kind: Kind) -> Result<(), String> {
         return Ok(());
     }
     thread::set_timer_slack(Duration::from_nanos(1));
+    if matches!(kind, Kind::Quota | Kind::QuotaAbove) {
+        // A quota is for ordinary threads.
+        return set(Class::Other { nice: -20 });
+    }
     set(Class::Fifo { priority: 30 })
 }
 
 fn harm_itself(kind: Kind, lock: &Arc<Mutex<()>>) {
     match kind {
-        Kind::Own | Kind::Throttled | Kind::ThrottledByKernel => spin(BEYOND),
+        Kind::Own | Kind::Throttled | Kind::ThrottledByKernel | Kind::Quota | Kind::QuotaAbove => {
+            spin(BEYOND)
+        }
+        Kind::System => read_zeros(2 << 20, clock::now() + BEYOND),
+        Kind::ShortSystem => read_zeros(16 << 10, clock::now() + BEYOND),
         Kind::PageFault => faults(clock::now() + BEYOND),
         Kind::Blocked => {
             let other = Arc::clone(lock);
@@ -95,6 +105,18 @@ fn spin(length: Duration) {
     while clock::now() < end {
         std::hint::spin_loop();
     }
+}
+
+/// Reads this many zeros at once, again and again.
+fn read_zeros(bytes: usize, end: Instant) {
+    let mut zeros = vec![0_u8; bytes];
+    // Without it there is nothing to do.
+    let Ok(mut from) = File::open("/dev/zero") else { return };
+    while clock::now() < end {
+        // A short read is as good.
+        let _ = from.read(&mut zeros);
+    }
+    std::hint::black_box(&zeros);
 }
 
 fn faults(end: Instant) {

@@ -64,7 +64,7 @@ fn draw(rng: &mut ChaCha8Rng) -> Host {
     }
     for _ in 0..rng.random_range(1..=4) {
         let reservation = reservation(rng, 300, 0.5);
-        let (enforcement, backend) = (Enforcement::Soft, Some(Backend::Server));
+        let (enforcement, backend) = (Enforcement::Soft, Backend::Server);
         let request = Request::Command { reservation, enforcement, backend, cpu: None };
         if let Ok(back_end) = system.admit(next, request, &mut steps) {
             assert_eq!(back_end, BackEnd::Server { cpu: 0 });

@@ -12,10 +12,12 @@ mod expanded;
 mod reservations;
 mod tasks;
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use punctual_model::command::Backend;
 use punctual_model::{Contract, Duration, HostProfile};
 
 use self::expanded::Expanded;
@@ -37,6 +39,33 @@ pub(crate) const BOUNDS: u64 = Steps::ADMISSION / 4;
 /// Returns whether `contract` would be admitted. This is cheaper than [`crate::admit`]; undecided
 /// counts as no.
 pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -> bool {
+    fits_as_declared(&with_back_ends(contract, host, steps), host, steps)
+}
+
+/// Returns `contract` with a back end for each command: those that ask for none have servers, which
+/// run them when they wake, if the whole contract is admitted so. If not, they have timetables,
+/// which hold more.
+fn with_back_ends<'a>(
+    contract: &'a Contract,
+    host: &HostProfile,
+    steps: &mut Steps,
+) -> Cow<'a, Contract> {
+    if contract.commands.is_empty() {
+        return Cow::Borrowed(contract);
+    }
+    if contract.may_have_servers_by_default() {
+        let served = contract.with_default_backend(Backend::Server);
+        let mut half = steps.half();
+        let fits = fits_as_declared(&served, host, &mut half);
+        steps.put_back(half);
+        if fits {
+            return Cow::Owned(served);
+        }
+    }
+    Cow::Owned(contract.with_default_backend(Backend::Timetable))
+}
+
+fn fits_as_declared(contract: &Contract, host: &HostProfile, steps: &mut Steps) -> bool {
     if contract.cpus > host.cpus {
         return false;
     }
@@ -56,6 +85,7 @@ pub(crate) fn enter_those(
     is_there: impl Fn(Entry) -> bool,
 ) -> Option<System<Entry>> {
     let steps = &mut Steps::for_tasks(contract.tasks.len());
+    let contract = &with_back_ends(contract, host, steps);
     let whole = Expanded::of(contract, host).ok()?;
     let mut system = system(contract, host);
     let is_reserved = |at| is_there(Entry::Reservation(at));
@@ -77,10 +107,11 @@ fn system(contract: &Contract, host: &HostProfile) -> System<Entry> {
 /// Returns all work of the first CPU, including the channels, or `None` if a stream cannot be
 /// mapped.
 pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
+    let steps = &mut Steps::default();
+    let contract = &with_back_ends(contract, host, steps);
     let whole = Expanded::of(contract, host).ok()?;
     let mut system = system(whole.contract(), host);
-    reservations::enter(whole.contract(), &mut system, |_| true, &mut Steps::default())
-        .for_each(drop);
+    reservations::enter(whole.contract(), &mut system, |_| true, steps).for_each(drop);
     // The channels' load does not depend on whether they are in time.
     channels::enter(&whole, &mut system, &mut Steps::new(0));
     Some(Placed::on_one(whole.contract()).load(whole.contract(), host, &system, 0))
@@ -118,6 +149,7 @@ pub(crate) fn examine(
     steps: &mut Steps,
     bounds_within: u64,
 ) -> Examination {
+    let contract = &with_back_ends(contract, host, steps);
     let whole = match Expanded::of(contract, host) {
         Ok(whole) => whole,
         Err(failure) => return Examination::nothing_placed(contract, failure),

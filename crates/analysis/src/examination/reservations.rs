@@ -29,22 +29,20 @@ pub(super) fn enter<'a>(
 ) -> impl Iterator<Item = Failure> {
     let commands: Vec<(&str, Holding)> =
         contract.commands.iter().filter_map(|of| Some((of.name(), of.held()?))).collect();
-    let of_backend = |is: fn(Option<Backend>) -> bool| {
-        let here: Vec<_> = commands.iter().filter(|(_, held)| is(held.backend)).copied().collect();
+    let backend_of = |held: &Holding| held.backend.unwrap_or(Backend::Timetable);
+    let of_backend = |backend| {
+        let of_it = commands.iter().filter(|(_, held)| backend_of(held) == backend);
+        let here: Vec<_> = of_it.copied().collect();
         bound_first(here.iter().map(|(_, held)| held.cpu)).map(|at| here[at]).collect::<Vec<_>>()
     };
-    let kinds: [fn(Option<Backend>) -> bool; 3] = [
-        in_timetable,
-        |backend| backend == Some(Backend::Server),
-        |backend| backend == Some(Backend::Kernel),
-    ];
-    let commands: Vec<_> = kinds.into_iter().flat_map(of_backend).collect();
+    let backends = [Backend::Timetable, Backend::Server, Backend::Kernel];
+    let commands: Vec<_> = backends.into_iter().flat_map(of_backend).collect();
     let is_bare = |at: &usize| commands.iter().all(|(_, holding)| holding.reservation != *at);
     let bare = (0..contract.reservations.len()).filter(is_bare);
     let bare: Vec<usize> = bare.filter(|at| is_there(*at)).collect();
-    let of_commands = commands.into_iter().map(|(name, holding)| {
-        let Holding { reservation, enforcement, backend, cpu, .. } = holding;
-        (reservation, Some((name, enforcement, backend, cpu)))
+    let of_commands = commands.into_iter().map(move |(name, holding)| {
+        let Holding { reservation, enforcement, cpu, .. } = holding;
+        (reservation, Some((name, enforcement, backend_of(&holding), cpu)))
     });
     of_commands.chain(bare.into_iter().map(|at| (at, None))).filter_map(|(at, command)| {
         let named = &contract.reservations[at];
@@ -103,9 +101,9 @@ pub(super) fn report(
         let why = format!("{served} {noun} a server, in which each job is done within its period");
         findings.add(SERVER, why, not_served);
     }
-    let by_timetable = contract.commands.iter().filter_map(punctual_model::Command::held);
-    let by_timetable = by_timetable.filter(|held| in_timetable(held.backend)).count();
-    if by_timetable == contract.reservations.len() {
+    let in_timetable = contract.commands.iter().filter_map(punctual_model::Command::held);
+    let in_timetable = in_timetable.filter(|held| held.backend == Some(Backend::Timetable)).count();
+    if in_timetable == contract.reservations.len() {
         return;
     }
     let place = if contract.cpus == 1 { "a CPU" } else { "all CPUs together" };
@@ -132,11 +130,6 @@ pub(super) fn report(
     for failure in failed.into_iter().flatten() {
         findings.fail(failure);
     }
-}
-
-/// Returns whether a command of this back end has its place in a timetable.
-fn in_timetable(backend: Option<Backend>) -> bool {
-    !matches!(backend, Some(Backend::Kernel | Backend::Server))
 }
 
 /// Returns the CPU of each reservation, by position. A command in a timetable or a server has the CPU

@@ -23,6 +23,8 @@ pub(super) struct FixedPriority {
     marks: Vec<Mark>,
     /// The share of the reservations, rounded down.
     reserved: Ratio,
+    /// The position at which the last request was denied.
+    suspect: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ impl Mark {
 impl FixedPriority {
     pub(super) fn new(load: CpuLoad) -> Self {
         let reserved = load.reserved().below();
-        Self { load, marks: Vec::new(), reserved }
+        Self { load, marks: Vec::new(), reserved, suspect: 0 }
     }
 
     pub(super) fn load(&self) -> &CpuLoad {
@@ -104,7 +106,7 @@ impl FixedPriority {
             Ok(()) => self.settle(at, renewed),
             Err(_) => self.settle_without(at, renewed),
         }
-        answer
+        answer.map_err(|denied| self.suspecting(denied))
     }
 
     /// Inserts `task` at position `at`, with which all tasks are known to be in time. Certificates
@@ -150,11 +152,9 @@ impl FixedPriority {
         added: usize,
         renewed: &mut Vec<(usize, Found)>,
         steps: &mut Steps,
-    ) -> Result<(), Denial> {
+    ) -> Result<(), (usize, Denial)> {
         let task = &self.load.tasks[added];
-        steps.take(self.marks.len())?;
-        let mut sweep = Sweep::default();
-        for (at, mark) in self.marks.iter().enumerate() {
+        let unproven = |at: usize, mark: &Mark| {
             let (proven, blocking) = if at < added {
                 let blocking = mark.blocking.max(task.quantum);
                 let proven = blocking == mark.blocking
@@ -163,15 +163,43 @@ impl FixedPriority {
             } else {
                 (at > added && mark.certificate.bears(task), mark.blocking)
             };
-            if proven {
-                continue;
+            (!proven).then_some(blocking)
+        };
+        self.examine_all(Some(added), unproven, renewed, steps)
+    }
+
+    /// Examines each task that `unproven` gives a blocking. Fails with the position of the first
+    /// one that may be late. If yes or no is enough, the one that denied the last request comes
+    /// first: of a series of similar requests each nearly always fails where the one before did.
+    fn examine_all(
+        &self,
+        added: Option<usize>,
+        mut unproven: impl FnMut(usize, &Mark) -> Option<u64>,
+        renewed: &mut Vec<(usize, Found)>,
+        steps: &mut Steps,
+    ) -> Result<(), (usize, Denial)> {
+        steps.take(self.marks.len()).map_err(|out| (0, out.into()))?;
+        let suspect = self.marks.get(self.suspect).filter(|_| steps.is_brief());
+        if let Some(Mark { blocking, .. }) = suspect {
+            let verdict = self.examine(self.suspect, *blocking, &mut Sweep::default(), steps);
+            if let Verdict::Late { .. } | Verdict::Overload = verdict {
+                return Err((self.suspect, self.denial(self.suspect, added, verdict, steps)));
             }
+        }
+        let mut sweep = Sweep::default();
+        for (at, mark) in self.marks.iter().enumerate() {
+            let Some(blocking) = unproven(at, mark) else { continue };
             match self.examine(at, blocking, &mut sweep, steps) {
                 Verdict::InTime(found) => renewed.push((at, found)),
-                verdict => return Err(self.denial(at, Some(added), verdict, steps)),
+                verdict => return Err((at, self.denial(at, added, verdict, steps))),
             }
         }
         Ok(())
+    }
+
+    fn suspecting(&mut self, (at, denial): (usize, Denial)) -> Denial {
+        self.suspect = at;
+        denial
     }
 
     /// Puts `reservation` above all tasks if they all remain in time.
@@ -202,7 +230,7 @@ impl FixedPriority {
             }
             (self.load.reservations, self.reserved) = (before, share);
         }
-        answer
+        answer.map_err(|denied| self.suspecting(denied))
     }
 
     /// Examines the tasks like [`Self::examine_all_with`], under the current reservations instead
@@ -214,19 +242,12 @@ impl FixedPriority {
         growths: &mut Vec<u64>,
         renewed: &mut Vec<(usize, Found)>,
         steps: &mut Steps,
-    ) -> Result<(), Denial> {
-        steps.take(self.marks.len())?;
-        let mut sweep = Sweep::default();
-        for (at, mark) in self.marks.iter().enumerate() {
-            if mark.certificate.bears_reserved(before, &self.load.reservations, growths) {
-                continue;
-            }
-            match self.examine(at, mark.blocking, &mut sweep, steps) {
-                Verdict::InTime(found) => renewed.push((at, found)),
-                verdict => return Err(self.denial(at, None, verdict, steps)),
-            }
-        }
-        Ok(())
+    ) -> Result<(), (usize, Denial)> {
+        let unproven = |_, mark: &Mark| {
+            let bears = mark.certificate.bears_reserved(before, &self.load.reservations, growths);
+            (!bears).then_some(mark.blocking)
+        };
+        self.examine_all(None, unproven, renewed, steps)
     }
 
     /// Takes a reservation out. Returns false if it is not there.

@@ -77,7 +77,10 @@ fn nothing_drifts() {
                 if rng.random_ratio(1, 10) {
                     let more = Reservation::new(Service::from_nanos(2), Duration::from_nanos(50));
                     let more = more.expect("valid");
-                    denied += usize::from(cpu.reserve(more, &mut steps).is_err());
+                    let briefly = cpu.clone().reserve(more, &mut Steps::default().briefly());
+                    let reserved = cpu.reserve(more, &mut steps);
+                    assert_eq!(briefly.is_ok(), reserved.is_ok());
+                    denied += usize::from(reserved.is_err());
                     while rng.random() && cpu.unreserve(more) {}
                     checked += check(&cpu);
                 }
@@ -87,7 +90,12 @@ fn nothing_drifts() {
                         Ok(id)
                     }
                     (Some(id), 1) => cpu.admit_above(id, &task, &mut steps),
-                    _ => cpu.admit(&task, &mut steps),
+                    _ => {
+                        let briefly = cpu.clone().admit(&task, &mut Steps::default().briefly());
+                        let admitted = cpu.admit(&task, &mut steps);
+                        assert_eq!(briefly.is_ok(), admitted.is_ok());
+                        admitted
+                    }
                 };
                 denied += usize::from(answer.is_err());
                 checked += check(&cpu);
@@ -194,15 +202,17 @@ fn neighbours_share_an_instant_and_a_denial_keeps_what_was_found() {
         // In the order of the periods, as tasks are handed over that bands have proven.
         cpu.insert_load(TaskLoad::new(&task.expect("valid"), Service::ZERO), None);
     }
-    let cost = |cpu: &mut Admission, text: &str| {
-        let mut steps = Steps::default();
+    let cost = |cpu: &mut Admission, text: &str, mut steps: Steps| {
         let is_admitted = cpu.reserve(text.parse().expect("valid"), &mut steps).is_ok();
         (is_admitted, (Steps::ADMISSION - steps.left()) / TASKS)
     };
-    let (admitted, first) = cost(&mut cpu, "1ms/10ms");
+    let (admitted, first) = cost(&mut cpu, "1ms/10ms", Steps::default());
     assert!(admitted && first < 50, "{first} steps a task, not half of {TASKS}");
-    let (admitted, denied) = cost(&mut cpu, "4ms/10ms");
-    let (_, again) = cost(&mut cpu, "4ms/10ms");
+    let (admitted, denied) = cost(&mut cpu, "4ms/10ms", Steps::default());
+    let (_, again) = cost(&mut cpu, "4ms/10ms", Steps::default());
     assert!(!admitted && 2 * again < denied, "{denied} steps a task, then {again}");
+    let (_, briefly) = cost(&mut cpu.clone(), "4200us/10ms", Steps::default().briefly());
+    let (admitted, denied) = cost(&mut cpu, "4200us/10ms", Steps::default());
+    assert!(!admitted && 2 * briefly < denied, "{briefly} steps a task, then {denied}");
     check(&cpu);
 }

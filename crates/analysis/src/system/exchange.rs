@@ -271,7 +271,7 @@ impl<Id: Copy + Ord> System<Id> {
             (
                 Executed::Deadline { counted: had, .. },
                 Request::Deadline(reservation)
-                | Request::Command { reservation, backend: Some(Backend::Kernel), .. },
+                | Request::Command { reservation, backend: Backend::Kernel, .. },
             ) => {
                 let is_command = matches!(request, Request::Command { .. });
                 if is_command {
@@ -283,12 +283,7 @@ impl<Id: Copy + Ord> System<Id> {
             }
             (
                 &Executed::Server { cpu, counted: had, .. },
-                Request::Command {
-                    reservation,
-                    enforcement,
-                    backend: Some(Backend::Server),
-                    cpu: on,
-                },
+                Request::Command { reservation, enforcement, backend: Backend::Server, cpu: on },
             ) if had.period() == reservation.period() && on.is_none_or(|on| on == cpu) => {
                 let executed =
                     self.serve_again_with(id, (cpu, had), reservation, enforcement, steps)?;

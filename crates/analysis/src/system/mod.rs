@@ -303,11 +303,11 @@ impl<Id: Copy + Ord> System<Id> {
             Request::Deadline(reservation) => {
                 self.reserve(reservation, reservation, false, steps)?
             }
-            Request::Command { reservation, backend: Some(Backend::Kernel), .. } => {
+            Request::Command { reservation, backend: Backend::Kernel, .. } => {
                 self.refuse_both_back_ends(true)?;
                 self.reserve(reservation, reservation, true, steps)?
             }
-            Request::Command { reservation, enforcement, backend: Some(Backend::Server), cpu } => {
+            Request::Command { reservation, enforcement, backend: Backend::Server, cpu } => {
                 self.serve(id, reservation, enforcement, cpu, steps)?
             }
             Request::Command { reservation, enforcement, cpu, .. } => {

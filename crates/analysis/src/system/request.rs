@@ -33,8 +33,8 @@ pub enum Request<'a> {
         reservation: Reservation,
         /// The enforcement of its budget.
         enforcement: Enforcement,
-        /// The back end that enforces it; `None` for a timetable.
-        backend: Option<Backend>,
+        /// The back end that enforces it.
+        backend: Backend,
         /// The CPU that it is bound to, by the kernel's number; `None` for any.
         cpu: Option<u16>,
     },
@@ -72,9 +72,9 @@ impl Request<'_> {
         match self {
             Self::Executor(tasks) => tasks.iter().map(Task::utilisation_ppm).sum(),
             Self::Deadline(reservation)
-            | Self::Command {
-                reservation, backend: Some(Backend::Kernel | Backend::Server), ..
-            } => reservation.utilisation_ppm(),
+            | Self::Command { reservation, backend: Backend::Kernel | Backend::Server, .. } => {
+                reservation.utilisation_ppm()
+            }
             Self::Share(ppm) => *ppm,
             Self::Command { .. }
             | Self::Joining(_)

@@ -40,8 +40,10 @@ use punctual_client::want::Guarantee;
 /// busy.
 pub const STEPS: u64 = 20_000_000;
 
-/// The steps for each try of the search for offers.
-const STEPS_OF_AN_OFFER: u64 = STEPS / 10;
+/// The part of the steps of an admission that all tries of a search for offers have together: while
+/// one person's offers are sought, all others wait. Each try has half of what is left. A try that it
+/// does not suffice for is no offer.
+const PART_FOR_OFFERS: u64 = 20;
 
 /// A grant, with the user and the group whose quotas it counts in.
 #[derive(Clone, Copy, Debug)]
@@ -201,13 +203,16 @@ impl AdmissionState {
         let least_ppm = requester.quota.quota.least_reservation_ppm;
         let cpu = before.and_then(|_| self.cpu_of(id));
         let least_served = self.host().slot_allowance;
+        let mut left = Steps::new(self.steps / PART_FOR_OFFERS).briefly();
         let offers = offers::find(what, least_ppm, least_served, |what| {
-            let steps = &mut Steps::new(STEPS_OF_AN_OFFER).briefly();
-            self.within_quota(requester, what).is_ok()
+            let mut steps = left.half();
+            let fits = self.within_quota(requester, what).is_ok()
                 && asking(what, cpu, |request| match before {
-                    Some(_) => self.system.would_change(id, request, now, steps).is_ok(),
-                    None => self.system.would_admit(id, request, steps).is_ok(),
-                })
+                    Some(_) => self.system.would_change(id, request, now, &mut steps).is_ok(),
+                    None => self.system.would_admit(id, request, &mut steps).is_ok(),
+                });
+            left.put_back(steps);
+            fits
         });
         before.into_iter().for_each(|entry| self.count_entry(id, entry));
         offers
@@ -285,7 +290,7 @@ fn asking<T>(what: &Guarantee, cpu: Option<u32>, ask: impl FnOnce(Request<'_>) -
         Guarantee::Program { reservation, enforcement } => ask(Request::Command {
             reservation,
             enforcement,
-            backend: Some(Backend::Server),
+            backend: Backend::Server,
             cpu: cpu.and_then(|cpu| u16::try_from(cpu).ok()),
         }),
         Guarantee::Upcalls(ref upcalls) => {

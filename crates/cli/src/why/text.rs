@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_model::{Duration, Instant};
-use punctual_observe::{Counts, Ended};
+use punctual_observe::{Counts, Ended, hidden_without};
 use punctual_trace::Subject;
 use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::check::Judged;
@@ -17,6 +17,9 @@ const CAUSES: usize = 4;
 /// The cause of a job that waits for earlier jobs of its own subject.
 const EARLIER: &str = "its own earlier jobs";
 
+/// The cause of a job that works for too long, where its system calls are told apart.
+const OWN_IN_USER_SPACE: &str = "its own work in user space, beyond what was declared";
+
 /// The most kinds of causes with a row of their own.
 const KINDS: usize = 12;
 
@@ -24,6 +27,8 @@ const KINDS: usize = 12;
 pub(super) struct Report {
     worst: usize,
     begun: Instant,
+    /// Whether work in system calls was told from other work.
+    sees_calls: bool,
     /// The latest late jobs of all, the latest first.
     latest: Vec<Verdict>,
     /// For each cause, the number of jobs of which it was the main one, and its share of all
@@ -33,7 +38,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(worst: usize, begun: Instant) -> Self {
-        Self { worst, begun, latest: Vec::new(), causes: BTreeMap::new() }
+        Self { worst, begun, sees_calls: false, latest: Vec::new(), causes: BTreeMap::new() }
     }
 
     pub(super) fn more(&mut self, verdicts: &[Verdict]) {
@@ -56,15 +61,23 @@ impl Report {
         }
     }
 
-    pub(super) fn text(&self, ended: &Ended) -> String {
-        let missing = if ended.missing.is_empty() {
-            String::new()
-        } else {
-            format!(" This kernel does not tell: {}.", ended.missing.join(", "))
-        };
-        let Counts { written, lost } = ended.counts;
-        let page = jobs(ended) + &self.page(&ended.subjects);
-        page + &format!("\n{written} records of the kernel, {lost} lost.{missing}\n")
+    pub(super) fn text(&mut self, ended: &Ended) -> String {
+        self.sees_calls = !ended.missing.contains(&"call_begins");
+        let Counts { written, lost, skipped } = ended.counts;
+        let mut page = jobs(ended) + &self.page(&ended.subjects);
+        page += &format!("\n{written} records of the kernel, {lost} lost.\n");
+        if skipped > 0 {
+            page += &format!(
+                "{skipped} further ones were not written: the kernel skipped a program.\n"
+            );
+        }
+        page += &holes(ended);
+        let mut hidden: Vec<_> = ended.missing.iter().map(|one| hidden_without(one)).collect();
+        hidden.dedup();
+        for hidden in hidden {
+            page += &format!("Not seen on this kernel: {hidden}.\n");
+        }
+        page
     }
 
     /// Returns the tables, and the latest jobs one by one.
@@ -101,7 +114,12 @@ impl Report {
         };
         let told = rows.len().min(KINDS);
         for (cause, (jobs, share)) in &rows[..told] {
-            row(&cause.text(subjects), *jobs, *share);
+            let text = match cause {
+                Kind::Own => self.describe(&Spent::Own, None, subjects),
+                Kind::Called(text) => text.clone(),
+                Kind::Subject(number) => self.describe(&Spent::Subject(*number), None, subjects),
+            };
+            row(&text, *jobs, *share);
         }
         let rest = &rows[told..];
         if !rest.is_empty() {
@@ -123,19 +141,24 @@ impl Report {
         let subject = subjects.get(late.job.task as usize);
         let (name, thread) =
             subject.map_or(("?", 0), |(of, _)| (&*of.name, of.thread.unwrap_or(0)));
+        let in_calls = match verdict.in_system_calls() {
+            Duration::ZERO => String::new(),
+            in_calls => format!(", {in_calls} of it in system calls"),
+        };
         let mut text = format!(
             "  {name} ({thread}), job {}, released {:.6} s after the start: late by {}, after {} of its \
-             own work\n",
+             own work{}\n",
             late.job.index,
             self.since(late.release),
             late.tardiness(),
             verdict.own,
+            in_calls,
         );
         for share in verdict.shares.iter().filter(|one| !one.share.is_zero()).take(CAUSES) {
             text += &format!(
                 "    {:>12}  {}: {} in {} stretch{}, the longest from {:.6} s on\n",
                 share.share.to_string(),
-                describe(&share.cause, Some(late.job.task), subjects),
+                self.describe(&share.cause, Some(late.job.task), subjects),
                 share.took,
                 share.times,
                 if share.times == 1 { "" } else { "es" },
@@ -143,6 +166,18 @@ impl Report {
             );
         }
         text
+    }
+
+    fn describe(
+        &self,
+        cause: &Spent,
+        number: Option<u32>,
+        subjects: &[(Subject, Judged)],
+    ) -> String {
+        match cause {
+            Spent::Own if self.sees_calls => OWN_IN_USER_SPACE.to_owned(),
+            other => describe(other, number, subjects),
+        }
     }
 
     fn since(&self, at: Instant) -> f64 {
@@ -153,6 +188,7 @@ impl Report {
 /// A kind of cause. Causes of a kind are added up, and threads are distinguished by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
+    Own,
     Called(String),
     /// Another subject.
     Subject(u32),
@@ -162,17 +198,34 @@ fn kind(cause: &Spent, number: u32) -> Kind {
     match cause {
         Spent::Subject(of) if *of == number => Kind::Called(EARLIER.to_owned()),
         Spent::Subject(number) => Kind::Subject(*number),
+        Spent::Own => Kind::Own,
         other => Kind::Called(other.in_general()),
     }
 }
 
-impl Kind {
-    fn text(&self, subjects: &[(Subject, Judged)]) -> String {
-        match self {
-            Self::Called(text) => text.clone(),
-            Self::Subject(number) => describe(&Spent::Subject(*number), None, subjects),
-        }
+/// Says how much was not judged, because the kernel's records have holes.
+fn holes(ended: &Ended) -> String {
+    let judged = ended.subjects.iter().filter(|(_, judged)| judged.unjudged > 0);
+    let mut text: String = judged
+        .map(|(subject, judged)| {
+            let Judged { unjudged, unseen, complete, .. } = judged;
+            let all = complete + unjudged;
+            let plural = if *unjudged == 1 { "was" } else { "were" };
+            format!(
+                "{}: {unjudged} of {all} jobs {plural} not judged: what the thread did for {unseen} is \
+                 not known.\n",
+                subject.name,
+            )
+        })
+        .collect();
+    if ended.holes > 0 {
+        let plural = if ended.holes == 1 { "place" } else { "places" };
+        text += &format!(
+            "At {} {plural} this kernel left out switches, of whatever threads, and counted none of them.\n",
+            ended.holes
+        );
     }
+    text
 }
 
 fn threads(subjects: &[(Subject, Judged)]) -> Table {

@@ -93,7 +93,7 @@ impl Serving {
 
     fn status(&self) -> Value {
         let socket = self.path("socket");
-        let status = punctual(&["status", "--json", "--socket", socket.to_str().expect("UTF-8")]);
+        let status = punctual(&["status", "--json", "--broker", socket.to_str().expect("UTF-8")]);
         serde_json::from_slice(&status.stdout).expect("JSON")
     }
 

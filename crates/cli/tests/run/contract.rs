@@ -7,6 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::live::{alone, is_there, json, number, run, text};
+use super::server::is_without_server;
 
 const TWO: &str = r#"
 [[reservation]]
@@ -42,6 +43,11 @@ name = "third"
 run = ["sh", "-c", "exit 7"]
 "#;
 
+/// Returns what holds a command that asks for no back end here.
+fn holder() -> &'static str {
+    if is_without_server() { "timetable" } else { "server" }
+}
+
 /// Writes the contract into a new folder and runs it.
 fn of(contract: &str, options: &[&str]) -> Option<(Output, TempDir)> {
     let folder = tempfile::tempdir().expect("can be made");
@@ -63,7 +69,7 @@ fn all_are_started_and_the_first_bad_code_in_file_order_is_ours() {
     assert_eq!(all("name"), ["first", "second", "third"]);
     assert_eq!(all("exit_code"), [0, 6, 7]);
     assert_eq!(all("enforcement"), ["soft".into(), "hard".into(), Value::Null]);
-    assert!(number(&commands[1], "exec_time_ns") > 0 && number(&commands[1], "slots") > 0);
+    assert!(number(&commands[1], "exec_time_ns") > 0 && number(&commands[1], "periods") > 0);
     let rest = page["only_admitted"].as_str().expect("a sentence");
     assert!(rest.contains("reservations \"spare\"") && !rest.contains("\"a\""), "{rest}");
 }
@@ -77,7 +83,8 @@ fn the_table_has_a_row_each_and_one_command_gives_its_own_code() {
     let Some((output, _)) = of(TWO, &["--only=second"]) else { return };
     let table = text(&output.stderr);
     assert_eq!(output.status.code(), Some(6), "{table}");
-    for part in ["punctual: second: 1ms/10ms, hard, by a timetable", "exit 6", "│ second"] {
+    let terms = format!("punctual: second: 1ms/10ms, hard, by a {}", holder());
+    for part in [&terms, "exit 6", "│ second"] {
         assert!(table.contains(part), "{table}");
     }
     assert!(!table.contains("│ first") && table.contains("\"a\", \"spare\""), "{table}");
@@ -107,7 +114,7 @@ fn a_dry_run_starts_nothing_and_says_what_and_why() {
     let Some((output, _)) = of(TWO, &["--dry-run"]) else { return };
     let plan = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{plan}{}", text(&output.stderr));
-    for part in ["first", "timetable", "whole process", "nothing was started", "\"spare\""] {
+    for part in ["first", holder(), "nothing was started", "\"spare\""] {
         assert!(plan.contains(part), "{plan}");
     }
     assert!(!plan.contains("hello"), "{plan}");
@@ -115,7 +122,7 @@ fn a_dry_run_starts_nothing_and_says_what_and_why() {
     let plan: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(
         (&plan["commands"][1]["backend"], &plan["admitted"]),
-        (&"timetable".into(), &true.into())
+        (&holder().into(), &true.into())
     );
 }
 
@@ -164,6 +171,35 @@ fn unusable_contracts_and_options_are_bad_input() {
     }
 }
 
+/// Of equal periods the reservation that comes first in the contract has the higher level, in
+/// whichever order the commands come: 1 ms beneath 5 ms of every 10 ms may take longer than 10 ms,
+/// and is in a timetable then.
+#[test]
+fn commands_have_servers_with_the_levels_that_admission_gave_them_or_timetables() {
+    if is_without_server() {
+        return;
+    }
+    let _alone = alone();
+    let reservation = |name: &str, budget: &str| {
+        format!("[[reservation]]\nname = \"{name}\"\nbudget = \"{budget}\"\nperiod = \"10ms\"\n")
+    };
+    let command = |name: &str| {
+        format!("[[command]]\nname = \"run {name}\"\nrun = [\"true\"]\nreservation = \"{name}\"\n")
+    };
+    let all = [reservation("x", "1ms"), reservation("y", "5ms"), command("y"), command("x")];
+    let reversed = [reservation("y", "5ms"), reservation("x", "1ms"), command("x"), command("y")];
+    for (contract, backend) in [(all.concat(), "server"), (reversed.concat(), "timetable")] {
+        let Some((plan, _)) = of(&contract, &["--dry-run", "--json"]) else { return };
+        assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
+        let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
+        let Some((output, _)) = of(&contract, &["--json"]) else { return };
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        for page in [plan, json(&output)] {
+            assert_eq!(page["commands"][1]["backend"], backend, "{page}");
+        }
+    }
+}
+
 /// The costs of slots make this more than a CPU. An earlier version admitted it, and then two
 /// programs were killed.
 #[test]
@@ -173,7 +209,7 @@ fn a_contract_without_a_timetable_is_refused_before_anything_runs() {
         format!(
             "[[reservation]]\nname = \"{name} time\"\nbudget = \"{budget}\"\nperiod = \"{period}\"\n\
              [[command]]\nname = \"{name}\"\nrun = [\"touch\", \"FOLDER/{name}\"]\n\
-             reservation = \"{name} time\"\n"
+             reservation = \"{name} time\"\nbackend = \"timetable\"\n"
         )
     };
     let contract = command("a", "300us", "1100us")

@@ -82,10 +82,12 @@ period = '32ms'
 name = 'one'
 run = ['true']
 reservation = 'quick'
+backend = 'timetable'
 [[command]]
 name = 'two'
 run = ['true']
 reservation = 'heavy'
+backend = 'timetable'
 ";
 
 #[test]

@@ -9,7 +9,7 @@ const ESCAPE: &str = "\u{1b}";
 const DOWN: &str = "\u{1b}[B";
 
 fn watch(environment: &[(&str, &str)], options: &[&str]) -> Terminal {
-    let command = [PUNCTUAL, "watch", "--socket", NOBODY, "--deadline", "1s"];
+    let command = [PUNCTUAL, "watch", "--broker", NOBODY, "--deadline", "1s"];
     let arguments = [&command[..], options, &["--"], &PERIODIC].concat();
     Terminal::start(80, 24, environment, &arguments)
 }

@@ -26,7 +26,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn one_frame_is_printed_without_a_terminal() {
     let options =
-        ["watch", "--once", "--for", "1500ms", "--socket", NOBODY, "--deadline", "1s", "--"];
+        ["watch", "--once", "--for", "1500ms", "--broker", NOBODY, "--deadline", "1s", "--"];
     let output = punctual(&[&options[..], &PERIODIC].concat());
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -41,7 +41,7 @@ fn one_frame_is_printed_without_a_terminal() {
 
 #[test]
 fn without_a_terminal_it_says_what_to_do_instead() {
-    let output = punctual(&["watch", "--socket", NOBODY, "--", "sleep", "100"]);
+    let output = punctual(&["watch", "--broker", NOBODY, "--", "sleep", "100"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("punctual status") && said.contains("--once"), "{said}");
@@ -50,7 +50,7 @@ fn without_a_terminal_it_says_what_to_do_instead() {
 #[test]
 fn with_nothing_to_watch_it_says_so() {
     for (arguments, code, words) in [
-        (&["--socket", NOBODY][..], 3, "no broker answers"),
+        (&["--broker", NOBODY][..], 3, "no broker answers"),
         (&["--pid", "4294967295"], 2, "no process"),
         (&["--once", "--size", "80", "--", "true"], 2, "columns and rows"),
         (&["--size", "80x24", "--", "true"], 2, "--once"),

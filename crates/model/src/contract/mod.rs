@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use crate::channel::{
     AtmContract, Channel, Framing, LinearBounded, ReadLimit, Route, SenderSpec, Traffic,
 };
+use crate::command::{Backend, Holding};
 use crate::{Command, Duration, Reservation, Stream, Task, Upcall};
 
 /// The most entries, of all kinds together, that one contract may declare.
@@ -134,6 +135,26 @@ pub struct Contract {
 }
 
 impl Contract {
+    /// Returns whether commands ask for no back end and may all have servers: not in a contract with
+    /// channels or with a command in a timetable, because a CPU with either has no servers.
+    pub fn may_have_servers_by_default(&self) -> bool {
+        let has_channels = self.sender.is_some() || !self.receiving.is_empty();
+        let mut held = self.commands.iter().filter_map(Command::held);
+        let is_tabled = |held: Holding| held.backend == Some(Backend::Timetable);
+        !has_channels && held.clone().any(|held| held.backend.is_none()) && !held.any(is_tabled)
+    }
+
+    /// Returns the same contract, in which commands that ask for no back end ask for this one.
+    pub fn with_default_backend(&self, backend: Backend) -> Self {
+        let with = |command: &Command| {
+            let held = command.held();
+            command.under(
+                held.map(|held| Holding { backend: Some(held.backend.unwrap_or(backend)), ..held }),
+            )
+        };
+        Self { commands: self.commands.iter().map(with).collect(), ..self.clone() }
+    }
+
     /// Makes a contract that declares only tasks.
     pub fn of_tasks(policy: Policy, cpus: u16, tasks: Vec<Task>) -> Self {
         Self {

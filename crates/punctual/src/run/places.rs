@@ -22,7 +22,16 @@ pub(super) struct AllWanted {
     /// Reservations in timetables.
     pub(super) tabled: Vec<Wanted>,
     /// Servers.
-    pub(super) served: Vec<Wanted>,
+    pub(super) served: Vec<WantedServer>,
+}
+
+/// A server that is wanted.
+pub(super) struct WantedServer {
+    pub(super) reservation: Reservation,
+    /// The CPU that it is bound to, by the kernel's number.
+    pub(super) cpu: Option<u16>,
+    /// Of equal periods the lower rank has the higher level, as in admission.
+    pub(super) rank: usize,
 }
 
 impl AllWanted {
@@ -32,8 +41,9 @@ impl AllWanted {
 
     /// Returns whether one of them is bound to `cpu`.
     fn binds(&self, cpu: usize) -> bool {
-        let mut all = self.tabled.iter().chain(&self.served);
-        all.any(|(_, bound)| bound.map(usize::from) == Some(cpu))
+        let of_servers = self.served.iter().map(|one| one.cpu);
+        let mut all = self.tabled.iter().map(|(_, bound)| *bound).chain(of_servers);
+        all.any(|bound| bound.map(usize::from) == Some(cpu))
     }
 }
 
@@ -65,7 +75,7 @@ impl Rooms {
 }
 
 fn server_on(cpu: u16, reservation: Reservation) -> Request<'static> {
-    let (enforcement, backend) = (Enforcement::Soft, Some(Backend::Server));
+    let (enforcement, backend) = (Enforcement::Soft, Backend::Server);
     Request::Command { reservation, enforcement, backend, cpu: Some(cpu) }
 }
 
@@ -131,11 +141,11 @@ impl Places {
     /// Finds a CPU without a timetable for each of these servers, by the test of admission.
     fn place_servers(
         &self,
-        wanted: &[Wanted],
+        wanted: &[WantedServer],
         cpus: &[u16],
         tables: &[Table],
     ) -> Result<Vec<u16>, Refused> {
-        let bound = wanted.iter().filter_map(|(_, cpu)| cpu.as_ref());
+        let bound = wanted.iter().filter_map(|one| one.cpu.as_ref());
         let all = cpus.iter().chain(bound).max().map_or(0, |last| last.saturating_add(1));
         let slot_allowance = self.settings.context_switch;
         let host = HostProfile { slot_allowance, ..HostProfile::ideal(all) };
@@ -145,14 +155,14 @@ impl Places {
         let mut found = vec![0; wanted.len()];
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         // Those that are bound to a CPU come first.
-        order.sort_by_key(|at| wanted[*at].1.is_none());
+        order.sort_by_key(|at| (wanted[*at].cpu.is_none(), wanted[*at].rank));
         for at in order {
-            let (reservation, cpu) = wanted[at];
+            let &WantedServer { reservation, cpu, rank } = &wanted[at];
             let mut refused = None;
             let candidates = cpu.as_ref().map_or(&free[..], std::slice::from_ref);
             let fitting = candidates.iter().find(|&&cpu| {
                 let request = server_on(cpu, reservation);
-                let outcome = system.admit(at, request, &mut Steps::default());
+                let outcome = system.admit(rank, request, &mut Steps::default());
                 outcome.map_err(|refusal| refused = refused.take().or(Some((cpu, refusal)))).is_ok()
             });
             found[at] = match (fitting, refused) {
@@ -192,12 +202,19 @@ impl Places {
         }
         tabled.sort_by_key(|(at, _)| *at);
         let mut served = Vec::with_capacity(wanted.served.len());
-        for ((reservation, _), cpu) in wanted.served.iter().zip(&plan.servers) {
-            let cpu = usize::from(*cpu);
-            served.push(self.made_on(cpu, |on| on.make_room_for_server(cpu, *reservation))?);
+        // Of equal periods the first one made has the higher level.
+        let mut order: Vec<usize> = (0..wanted.served.len()).collect();
+        order.sort_by_key(|at| wanted.served[*at].rank);
+        for at in order {
+            let (reservation, cpu) = (wanted.served[at].reservation, plan.servers[at].into());
+            served.push((at, self.made_on(cpu, |on| on.make_room_for_server(cpu, reservation))?));
         }
-        let tabled: Vec<Room> = tabled.into_iter().map(|(_, room)| room).collect();
-        Ok(Rooms { tabled: tabled.into_iter(), served: served.into_iter() })
+        served.sort_by_key(|(at, _)| *at);
+        let in_order = |rooms: Vec<(usize, Room)>| {
+            let rooms: Vec<Room> = rooms.into_iter().map(|(_, room)| room).collect();
+            rooms.into_iter()
+        };
+        Ok(Rooms { tabled: in_order(tabled), served: in_order(served) })
     }
 
     /// Makes room on a CPU, or releases the CPU if it then holds nothing.

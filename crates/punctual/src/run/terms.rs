@@ -13,7 +13,7 @@ use punctual_policy::adaptive::{Adaptive, BadBounds, Bounds};
 use punctual_runtime::reservation::Choice;
 use serde::ser::SerializeStruct;
 
-use super::places::AllWanted;
+use super::places::{AllWanted, WantedServer};
 
 /// How much more than the largest use of late a reservation that adapts itself has, in percent.
 const MARGIN: u32 = 15;
@@ -150,13 +150,16 @@ impl Terms {
         adaptive.starting_with(self.reservation.budget()).map(Some)
     }
 
-    /// Adds the request to a timetable or a server, if one of this process is to hold the program.
-    pub(super) fn want(&self, all: &mut AllWanted) {
+    /// Adds the request to a timetable or a server, if one of this process is to hold the program,
+    /// which has this rank among those with equal periods.
+    pub(super) fn want(&self, rank: usize, all: &mut AllWanted) {
         // A CPU number that does not exist is refused later.
         let cpu = self.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
         match self.held_here() {
             Some(Backend::Timetable) => all.tabled.push((self.reservation, cpu)),
-            Some(Backend::Server) => all.served.push((self.reservation, cpu)),
+            Some(Backend::Server) => {
+                all.served.push(WantedServer { reservation: self.reservation, cpu, rank });
+            }
             Some(Backend::Kernel) | None => {}
         }
     }

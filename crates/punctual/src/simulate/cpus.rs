@@ -135,7 +135,8 @@ pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<R
     let granted = |at: usize| grant.map(|grant| grant.reservations[at].cpu);
     let served = all.filter(|(at, _)| bound(*at).is_some() && here(granted(*at)));
     let mut served: Vec<(usize, &NamedReservation)> = served.collect();
-    served.sort_by_key(|(at, named)| (named.reservation.period(), named.reservation.budget(), *at));
+    // As admission orders their levels.
+    served.sort_by_key(|(at, named)| (named.reservation.period(), *at));
     for (at, named) in served {
         on_cpu.entries.push(Entry { bound: bound(at), ..reservation(named, stay) });
         on_cpu.served.push(named.reservation);

@@ -92,8 +92,9 @@ fn drawn(draw: &mut Draw) -> String {
     if draw.of(0, 1) == 1 {
         text += &channels(draw);
     }
-    // No reservation is of a command, all are, or some.
+    // No reservation is of a command, all are, or some; in servers, or in timetables.
     let of_commands = draw.of(0, 2);
+    let backend = ["", "backend = 'timetable'\n"][draw.of(0, 1) as usize];
     for at in 0..draw.of(0, 4) {
         let period = draw.of(2_000, 40_000);
         let budget = draw.of(period / 50, period / 4);
@@ -101,7 +102,9 @@ fn drawn(draw: &mut Draw) -> String {
             "[[reservation]]\nname = 'r{at}'\nbudget = '{budget}us'\nperiod = '{period}us'\n"
         );
         if of_commands == 1 || of_commands == 2 && draw.of(0, 1) == 1 {
-            text += &format!("[[command]]\nname = 'c{at}'\nrun = ['x']\nreservation = 'r{at}'\n");
+            text += &format!(
+                "[[command]]\nname = 'c{at}'\nrun = ['x']\nreservation = 'r{at}'\n{backend}"
+            );
         }
     }
     text

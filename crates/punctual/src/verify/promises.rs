@@ -322,7 +322,18 @@ mod tests {
     fn judged(verdict: Verdict, complete: u64, late: u64) -> Judged {
         let (first_late, max_tardiness) = (None, Duration::from_nanos(late));
         let (too_early, refused) = (0, 0);
-        Judged { verdict, complete, late, first_late, max_tardiness, too_early, refused }
+        let (unjudged, unseen) = (0, Duration::ZERO);
+        Judged {
+            verdict,
+            complete,
+            late,
+            first_late,
+            max_tardiness,
+            unjudged,
+            unseen,
+            too_early,
+            refused,
+        }
     }
 
     #[test]

@@ -115,6 +115,10 @@ impl Observed {
                 let wakeup_latency = at.saturating_since(release);
                 Some(JobEvent::Began { thread, wakeup_latency })
             }
+            Came::Unseen { thread, .. } => {
+                self.threads.get_mut(&thread)?.waits = None;
+                None
+            }
             Came::Gap { .. } => {
                 self.threads.values_mut().for_each(|thread| thread.waits = None);
                 None

@@ -41,6 +41,8 @@ pub struct JobRecord<'a> {
     pub tardiness_ns: u64,
     /// Its own execution time.
     pub own_ns: u64,
+    /// The part of it in system calls, as far as it made the job late.
+    pub system_ns: u64,
 }
 
 /// A cause of the lateness of a job.
@@ -78,6 +80,10 @@ pub struct SubjectRecord<'a> {
     pub complete: u64,
     /// The number of late ones.
     pub late: u64,
+    /// The number of jobs that were not judged, because the kernel's records have holes.
+    pub unjudged: u64,
+    /// The time of which nothing is known for that reason.
+    pub unseen_ns: u64,
     /// The largest tardiness.
     pub max_tardiness_ns: u64,
     /// The number of refused time constraints.
@@ -139,6 +145,7 @@ impl<'a> LateRecord<'a> {
                 end_ns: late.end.as_nanos(),
                 tardiness_ns: late.tardiness().as_nanos(),
                 own_ns: verdict.own.as_nanos(),
+                system_ns: verdict.in_system_calls().as_nanos(),
             },
             causes: verdict.shares.iter().map(cause).collect(),
             by_kernel: None,
@@ -163,6 +170,8 @@ pub(super) fn subject((subject, judged): &(Subject, Judged)) -> SubjectRecord<'_
         verdict: judged.verdict.to_string(),
         complete: judged.complete,
         late: judged.late,
+        unjudged: judged.unjudged,
+        unseen_ns: judged.unseen.as_nanos(),
         max_tardiness_ns: judged.max_tardiness.as_nanos(),
         refused: judged.refused,
     }

@@ -1,8 +1,13 @@
 //! Watches a program or process, and finds the causes of its late jobs while it runs.
 
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
-use punctual_model::{Duration, Service};
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread::{self, Tid};
+use punctual_model::{Duration, Instant, Service};
 use punctual_observe::{Ended, Judging, Release, Rhythm, Seen, Session};
 use punctual_trace::cause::Verdict;
 use punctual_trace::check::{self, Unjudgeable};
@@ -85,6 +90,7 @@ pub fn watch(
     let (mut program, pid) = target.start(&signals)?;
     session.follow(pid);
     let until = options.length.map(|length| clock::now() + length);
+    let _raised = until.map(Raised::at);
     loop {
         let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
         let late = session.turn();
@@ -180,6 +186,53 @@ pub fn releases_at_end(ended: &Ended) -> impl Iterator<Item = ReleaseRecord<'_>>
     })
 }
 
+/// Gives the calling thread a real-time priority at the end of the time to watch, until this is
+/// dropped. Before, the observation shall not delay what it observes; at the end it would wait for as
+/// long as others keep all CPUs. Does nothing without CAP_SYS_NICE.
+struct Raised {
+    /// Dropping it ends the thread that raises.
+    ends: Option<Sender<()>>,
+    raises: Option<JoinHandle<()>>,
+    before: Option<(Tid, Class)>,
+}
+
+/// Above the real-time threads of programs, and below the callbacks that must not wait for anyone.
+const RAISED: Class = Class::Fifo { priority: 97 };
+
+impl Raised {
+    fn at(until: Instant) -> Self {
+        let this = thread::current();
+        let before = sched::get(this).ok().and_then(|now| now.class()).map(|class| (this, class));
+        let (ends, ended) = mpsc::channel::<()>();
+        let (ready, is_ready) = mpsc::channel::<()>();
+        let raises = std::thread::Builder::new().name("punctual-end".to_owned()).spawn(move || {
+            let can = sched::set(thread::current(), RAISED).is_ok();
+            // The other end waits, or has gone.
+            let _ = ready.send(());
+            let left = until.saturating_since(clock::now());
+            let left = std::time::Duration::from_nanos(left.as_nanos());
+            if can && ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                // If this fails, the end comes later.
+                let _ = sched::set(this, RAISED);
+            }
+        });
+        let _ = is_ready.recv();
+        Self { ends: Some(ends), raises: raises.ok(), before }
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        self.ends = None;
+        if let Some(raises) = self.raises.take() {
+            let _ = raises.join();
+        }
+        if let Some((this, class)) = self.before {
+            let _ = sched::set(this, class);
+        }
+    }
+}
+
 /// The last record of a program or process that was watched.
 #[derive(Clone, Debug, Serialize)]
 pub struct EndRecord<'a> {
@@ -189,6 +242,10 @@ pub struct EndRecord<'a> {
     pub records: u64,
     /// The number of those that were lost.
     pub records_lost: u64,
+    /// The number of records that the kernel did not write, because it skipped a program.
+    pub records_skipped: u64,
+    /// The number of places at which the kernel left out records without counting them.
+    pub holes: u64,
     /// The observations that this kernel does not provide.
     pub not_told: &'a [&'static str],
 }
@@ -206,6 +263,8 @@ impl<'a> EndRecord<'a> {
                 .collect(),
             records: ended.counts.written,
             records_lost: ended.counts.lost,
+            records_skipped: ended.counts.skipped,
+            holes: ended.holes,
             not_told: &ended.missing,
         }
     }
@@ -221,5 +280,28 @@ impl<'a> LateRecord<'a> {
     /// Makes the record of a late job of a thread that is watched.
     pub fn in_session(session: &'a Session, verdict: &Verdict) -> Self {
         Self::of_subject(session.subject(verdict.late.job.task), verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_time_raises_this_thread_for_as_long_as_it_takes() {
+        if let Err(why) = sched::try_out(RAISED) {
+            return println!("skipped: {why}");
+        }
+        let class = || sched::get(thread::current()).expect("known").class();
+        let before = class();
+        let raised = Raised::at(clock::now() + Duration::from_secs(1000));
+        assert_eq!(class(), before, "it is not the end");
+        drop(raised);
+        let raised = Raised::at(clock::now() + Duration::from_millis(5));
+        while class() != Some(RAISED) {
+            clock::sleep(Duration::from_millis(1));
+        }
+        drop(raised);
+        assert_eq!(class(), before);
     }
 }

@@ -180,7 +180,7 @@ impl Lane {
         let requests: Vec<(u32, Request<'_>)> = names
             .zip(asked)
             .map(|(name, &reservation)| {
-                let (enforcement, backend) = (Enforcement::Soft, None);
+                let (enforcement, backend) = (Enforcement::Soft, Backend::Timetable);
                 let cpu = Some(self.number);
                 (name, Request::Command { reservation, enforcement, backend, cpu })
             })
@@ -225,7 +225,7 @@ impl Lane {
 
     /// Returns a request for a server here. Soft or hard, it takes the same from others.
     fn server(&self, reservation: Reservation) -> Request<'static> {
-        let (backend, cpu) = (Some(Backend::Server), Some(self.number));
+        let (backend, cpu) = (Backend::Server, Some(self.number));
         Request::Command { reservation, enforcement: Enforcement::Soft, backend, cpu }
     }
 

@@ -181,11 +181,12 @@ impl InferredJobs {
 
     /// Handles missing records: the job of each thread is unknown until its next release.
     pub fn gap(&mut self, told: &mut Vec<Told>) {
-        for thread in self.of.values_mut() {
-            thread.drop_open();
-            thread.settle(false, told);
-            (thread.asleep, thread.after_gap) = (None, true);
-        }
+        self.of.values_mut().for_each(|thread| _ = thread.lose(told));
+    }
+
+    /// Handles what no record shows of a thread, in the same way. Returns whether it had a job.
+    pub fn lose(&mut self, tid: u32, told: &mut Vec<Told>) -> bool {
+        self.of.get_mut(&tid).is_some_and(|thread| thread.lose(told))
     }
 
     /// Takes an edge, and adds what it tells.
@@ -268,6 +269,14 @@ impl Thread {
             regular: 0,
             usual: VecDeque::new(),
         }
+    }
+
+    fn lose(&mut self, told: &mut Vec<Told>) -> bool {
+        let had_job = self.open.is_some();
+        self.drop_open();
+        self.settle(false, told);
+        (self.asleep, self.after_gap) = (None, true);
+        had_job
     }
 
     fn nap(&mut self, nap: Nap, told: &mut Vec<Told>) {

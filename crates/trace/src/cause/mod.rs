@@ -24,7 +24,7 @@ mod wait;
 
 pub use from_events::FromEvents;
 pub use inferred_jobs::{Asked, InferredJobs, Taken, Told};
-pub use observer::{Edge, Observer};
+pub use observer::{Edge, Lost, Observer};
 pub use release::{Release, Rhythm};
 pub use shares::{LateJob, Share, Verdict, judge};
 pub use spent::{Spent, Stretch, Throttler};

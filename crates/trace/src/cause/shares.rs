@@ -55,7 +55,7 @@ pub struct Share {
 pub struct Verdict {
     /// The late job.
     pub late: LateJob,
-    /// The time of its own work.
+    /// The time of its own work, in system calls and outside.
     pub own: Duration,
     /// The causes, the largest share first. The shares add up to the tardiness. A cause that the
     /// promise's allowance covers has a share of zero.
@@ -66,6 +66,13 @@ impl Verdict {
     /// Returns the cause with the largest share, unless that is zero.
     pub fn main(&self) -> Option<&Share> {
         self.shares.first().filter(|share| share.share > Duration::ZERO)
+    }
+
+    /// Returns the time of its own work in system calls, as far as it is among the causes.
+    pub fn in_system_calls(&self) -> Duration {
+        let in_calls = |share: &&Share| matches!(share.cause, Spent::System { .. });
+        let took = self.shares.iter().filter(in_calls).map(|share| share.took);
+        took.fold(Duration::ZERO, Duration::saturating_add)
     }
 }
 
@@ -78,21 +85,15 @@ impl Verdict {
 /// [`Observer::stretches`]: super::Observer::stretches
 pub fn judge(late: LateJob, stretches: &[Stretch], reckoned: impl Fn(u32) -> bool) -> Verdict {
     let took = gathered(stretches);
-    let own = took.iter().filter(|one| one.cause == Spent::Own).map(|one| one.took);
-    let own = own.fold(Duration::ZERO, Duration::saturating_add);
+    let mut shares: Vec<Share> =
+        took.into_iter().map(|one| Share { share: one.took, ..one }).collect();
+    let is_own = |share: &Share| share.cause.is_own();
+    let own = total(&shares, is_own);
     let relative_deadline = late.absolute_deadline.saturating_since(late.release);
     let declared =
         late.wcet.map_or(relative_deadline, |wcet| Duration::from_nanos(wcet.as_nanos()));
-    let allowed = own.min(declared).min(relative_deadline);
-
-    let mut shares: Vec<Share> = took
-        .into_iter()
-        .map(|one| {
-            let share = if one.cause == Spent::Own { own - allowed } else { one.took };
-            Share { share, ..one }
-        })
-        .filter(|one| one.cause != Spent::Own || one.share > Duration::ZERO)
-        .collect();
+    take_away(&mut shares, own.min(declared).min(relative_deadline), is_own);
+    shares.retain(|one| !is_own(one) || one.share > Duration::ZERO);
     let all = total(&shares, |_| true);
     // All of it but the tardiness was allowed for.
     let room = all.saturating_sub(late.tardiness());
@@ -116,7 +117,7 @@ fn gathered(stretches: &[Stretch]) -> Vec<Share> {
     let mut longest: Vec<Duration> = Vec::new();
     let mut begun = false;
     for stretch in stretches {
-        begun |= stretch.spent == Spent::Own;
+        begun |= stretch.spent.is_own();
         let cause = match stretch.spent {
             Spent::Blocked { waker: None, .. } if !begun => Spent::LateTimer,
             other => other,

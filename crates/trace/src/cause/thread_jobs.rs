@@ -60,6 +60,13 @@ impl ThreadJobs {
         }
     }
 
+    /// Handles something unseen that a thread did: its job is unknown until its next release.
+    pub fn lose(&mut self, tid: u32) {
+        if let Some(thread) = self.of.get_mut(&tid) {
+            (thread.current, thread.sleeps) = (None, None);
+        }
+    }
+
     /// Returns the events that an edge implies: the end of a job, and the release of the next. A
     /// job's end is reported when the next job is released, because only then is it known to be the
     /// end.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use punctual_model::{Duration, Instant};
 
-use crate::kernel::Place;
+use crate::kernel::{Place, known_syscall, syscall_name};
 
 /// A place at which a thread waits: the more of its fields are set, the more precise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,68 +28,42 @@ enum Object {
     Descriptor,
     /// Memory of the caller, which may be elsewhere each time.
     Memory,
+    Unknown,
 }
 
-/// The system calls in which programs wait: their numbers on x86-64 and on arm64, their names
-/// (syscalls(2)), and what they wait for.
-const CALLS: [(u32, u32, &str, Object); 31] = [
-    (0, 63, "read", Object::Descriptor),
-    (1, 64, "write", Object::Descriptor),
-    (7, NONE, "poll", Object::Memory),
-    (16, 29, "ioctl", Object::Descriptor),
-    (19, 65, "readv", Object::Descriptor),
-    (20, 66, "writev", Object::Descriptor),
-    (23, NONE, "select", Object::Memory),
-    (34, NONE, "pause", Object::Memory),
-    (35, 101, "nanosleep", Object::Memory),
-    (43, 202, "accept", Object::Descriptor),
-    (44, 206, "sendto", Object::Descriptor),
-    (45, 207, "recvfrom", Object::Descriptor),
-    (46, 211, "sendmsg", Object::Descriptor),
-    (47, 212, "recvmsg", Object::Descriptor),
-    (61, 260, "wait4", Object::Memory),
-    (128, 137, "rt_sigtimedwait", Object::Memory),
-    (130, 133, "rt_sigsuspend", Object::Memory),
-    (202, 98, "futex", Object::Futex),
-    (208, 4, "io_getevents", Object::Memory),
-    (230, 115, "clock_nanosleep", Object::Clock),
-    (232, NONE, "epoll_wait", Object::Descriptor),
-    (247, 95, "waitid", Object::Memory),
-    (270, 72, "pselect6", Object::Memory),
-    (271, 73, "ppoll", Object::Memory),
-    (281, 22, "epoll_pwait", Object::Descriptor),
-    (288, 242, "accept4", Object::Descriptor),
-    (299, 243, "recvmmsg", Object::Descriptor),
-    (426, 426, "io_uring_enter", Object::Descriptor),
-    (441, 441, "epoll_pwait2", Object::Descriptor),
-    (449, 449, "futex_waitv", Object::Memory),
-    (455, 455, "futex_wait", Object::Futex),
-];
-
-/// The number of a call that an architecture does not have.
-const NONE: u32 = u32::MAX;
-
-fn call(syscall: u32) -> Option<(&'static str, Object)> {
-    let arm64 = cfg!(target_arch = "aarch64");
-    let found = CALLS.iter().find(|&&(x86, arm, ..)| syscall == if arm64 { arm } else { x86 });
-    found.map(|&(_, _, name, object)| (name, object))
+/// Returns what a call waits for (syscalls(2)).
+fn object_of(call: Option<&str>) -> Object {
+    match call {
+        Some("futex" | "futex_wait") => Object::Futex,
+        Some("clock_nanosleep") => Object::Clock,
+        Some(
+            "read" | "write" | "readv" | "writev" | "ioctl" | "accept" | "accept4" | "sendto"
+            | "sendmsg" | "recvfrom" | "recvmsg" | "recvmmsg" | "epoll_wait" | "epoll_pwait"
+            | "epoll_pwait2" | "io_uring_enter",
+        ) => Object::Descriptor,
+        Some(
+            "poll" | "ppoll" | "select" | "pselect6" | "pause" | "nanosleep" | "wait4" | "waitid"
+            | "rt_sigtimedwait" | "rt_sigsuspend" | "io_getevents" | "futex_waitv",
+        ) => Object::Memory,
+        _ => Object::Unknown,
+    }
 }
 
 impl Wait {
     /// Returns the most precise description of a sleep in a system call.
     pub fn of(syscall: u32, place: Place) -> Self {
-        let object = match call(syscall) {
-            Some((_, Object::Futex)) => Some(place.first & !7),
-            Some((_, Object::Clock)) => Some(place.first ^ u64::from(place.second) << 32),
-            Some((_, Object::Memory)) => None,
-            Some((_, Object::Descriptor)) | None => Some(place.first),
+        let object = match object_of(known_syscall(syscall)) {
+            Object::Futex => Some(place.first & !7),
+            Object::Clock => Some(place.first ^ u64::from(place.second) << 32),
+            Object::Memory => None,
+            Object::Descriptor | Object::Unknown => Some(place.first),
         };
         Self { syscall, object, stack: Some(place.stack) }
     }
 
     /// Returns whether the call waits for nothing but time. Whatever else ends it is no release.
     pub(super) fn is_for_time(&self) -> bool {
-        matches!(call(self.syscall), Some(("nanosleep" | "clock_nanosleep", _)))
+        matches!(known_syscall(self.syscall), Some("nanosleep" | "clock_nanosleep"))
     }
 
     /// Returns this wait without what distinguishes it from others in the same system call: at 0
@@ -109,11 +83,8 @@ impl Wait {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((name, object)) = call(self.syscall) else {
-            return write!(f, "system call {}", self.syscall);
-        };
-        f.write_str(name)?;
-        match (object, self.object) {
+        syscall_name(self.syscall).fmt(f)?;
+        match (object_of(known_syscall(self.syscall)), self.object) {
             (Object::Descriptor, Some(descriptor)) => write!(f, "({descriptor})"),
             (Object::Futex, Some(futex)) => write!(f, "({futex:#x})"),
             _ => Ok(()),

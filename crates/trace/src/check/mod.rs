@@ -23,6 +23,10 @@ use crate::file::Gap;
 /// The number of late jobs that are kept for [`Checker::take_late`]. Further ones are only counted.
 const MOST_LATE: usize = 1 << 16;
 
+/// The greatest part of its jobs, one in so many, that may not be judged where a promise counts as
+/// kept.
+const UNJUDGED_OF: u64 = 100;
+
 /// The verdict on a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -46,6 +50,13 @@ pub enum Unjudgeable {
         /// The number of events. It is 0 if only other parts of the file are missing, or if the
         /// number is not known.
         events: u64,
+    },
+    /// More than one job in 100 cannot be judged: its thread did something that no record shows.
+    Unseen {
+        /// The number of these jobs.
+        jobs: u64,
+        /// The number of all jobs.
+        of: u64,
     },
     /// The trace has no end: its writer died, or is still writing.
     NoEnd,
@@ -99,6 +110,9 @@ impl fmt::Display for Unjudgeable {
             Self::NoJob => f.write_str("no job was released"),
             Self::Lost { events: 0 } => f.write_str("parts of the trace were lost"),
             Self::Lost { events } => write!(f, "{events} events were lost"),
+            Self::Unseen { jobs, of } => {
+                write!(f, "the kernel's records have holes: {jobs} of {of} jobs were not judged")
+            }
             Self::NoEnd => f.write_str("the trace has no end"),
             Self::Contradiction { at } => {
                 write!(f, "the events contradict each other at {} ns", at.as_nanos())
@@ -120,6 +134,10 @@ pub struct Judged {
     pub first_late: Option<JobId>,
     /// The greatest tardiness of a job, as far as it was observed.
     pub max_tardiness: Duration,
+    /// Jobs that were not judged, because their thread did something that no record shows.
+    pub unjudged: u64,
+    /// The time of which nothing is known for that reason.
+    pub unseen: Duration,
     /// Jobs that were released sooner after their predecessor than the promised period: the subject
     /// broke its own promise.
     pub too_early: u64,
@@ -214,6 +232,16 @@ impl Checker {
         account.released = account.released.saturating_sub(begun);
     }
 
+    /// Notes that the thread of this subject did something unseen for `unseen`. The job that it has
+    /// begun is neither complete nor late.
+    pub fn unseen(&mut self, number: u32, unseen: Duration) {
+        let account = self.account(number);
+        account.begun = None;
+        account.blind = true;
+        account.unjudged += 1;
+        account.unseen = account.unseen.saturating_add(unseen);
+    }
+
     /// Takes the jobs that were released and not complete at the end of the run.
     pub fn unfinished(&mut self, backlog: Backlog, end: Instant) {
         let Backlog { oldest, release, period, jobs, .. } = backlog;
@@ -256,6 +284,10 @@ impl Checker {
             Verdict::NotJudgeable(Unjudgeable::Contradiction { at })
         } else if let Some(events) = self.lost {
             Verdict::NotJudgeable(Unjudgeable::Lost { events })
+        } else if account.unjudged.saturating_mul(UNJUDGED_OF) > account.complete + account.unjudged
+        {
+            let (jobs, of) = (account.unjudged, account.complete + account.unjudged);
+            Verdict::NotJudgeable(Unjudgeable::Unseen { jobs, of })
         } else if self.end.is_none() {
             Verdict::NotJudgeable(Unjudgeable::NoEnd)
         } else if account.released == 0 {
@@ -269,6 +301,8 @@ impl Checker {
             late: account.late,
             first_late: account.first_late,
             max_tardiness: account.max_tardiness,
+            unjudged: account.unjudged,
+            unseen: account.unseen,
             too_early: account.too_early,
             refused: account.refused,
         }
@@ -391,6 +425,8 @@ struct Account {
     late: u64,
     first_late: Option<JobId>,
     max_tardiness: Duration,
+    unjudged: u64,
+    unseen: Duration,
     too_early: u64,
     contradiction: Option<Instant>,
     /// Time constraints that were granted and have not ended, by job index.

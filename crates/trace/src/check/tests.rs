@@ -64,6 +64,32 @@ fn unseen_jobs_do_not_count_as_kept() {
 }
 
 #[test]
+fn a_promise_of_which_more_than_one_job_in_100_was_not_judged_is_not_kept() {
+    for (judged, verdict) in
+        [(99, Verdict::Kept), (98, Verdict::NotJudgeable(Unjudgeable::Unseen { jobs: 1, of: 99 }))]
+    {
+        let mut checker = promised();
+        checker.record(event(0, 0, 1, Kind::Start));
+        // Far after its deadline, and nobody knows what it did.
+        checker.unseen(0, Duration::from_millis(300));
+        for index in 1..=judged {
+            let release = (index + 300) * 10 * MS;
+            checker.record(event(index, release, release, Kind::Start));
+            checker.record(event(index, release, release + 1, Kind::Complete));
+        }
+        checker.end(Instant::from_nanos(1_000 * 10 * MS));
+        let seen = checker.judge(0);
+        assert_eq!((seen.verdict, seen.complete, seen.late), (verdict, judged, 0));
+        assert_eq!((seen.unjudged, seen.unseen), (1, Duration::from_millis(300)));
+    }
+    let mut checker = promised();
+    checker.unseen(0, Duration::from_millis(300));
+    checker.end(Instant::from_nanos(9));
+    let all = Verdict::NotJudgeable(Unjudgeable::Unseen { jobs: 1, of: 1 });
+    assert_eq!(checker.judge(0).verdict, all);
+}
+
+#[test]
 fn events_that_cannot_be_true_together_are_noticed() {
     for events in [
         [event(0, 0, 1, Kind::Start), event(1, 10 * MS, 10 * MS, Kind::Start)],

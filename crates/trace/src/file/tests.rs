@@ -65,6 +65,13 @@ fn verdicts() -> [Verdict; 2] {
         Spent::Switching,
         Spent::Unknown,
         Spent::Subject(8),
+        Spent::System { syscall: Some(1) },
+        Spent::System { syscall: None },
+        Spent::Throttled(Throttler::Quota { levels: 2 }),
+        Spent::Stopped { by: Some(seen(Class::Ordinary)) },
+        Spent::Stopped { by: None },
+        Spent::Traced,
+        Spent::Frozen,
     ];
     let at = Instant::from_nanos;
     let share = |(nth, cause): (usize, Spent)| Share {

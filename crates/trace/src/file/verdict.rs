@@ -51,6 +51,11 @@ enum WireSpent {
     Switching,
     Unknown,
     Subject(u32),
+    System { syscall: Option<u32> },
+    ThrottledByQuota { levels: u8 },
+    Stopped { by: Option<WireSeen> },
+    Traced,
+    Frozen,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -145,6 +150,11 @@ impl WireSpent {
             Spent::Switching => Self::Switching,
             Spent::Unknown => Self::Unknown,
             Spent::Subject(number) => Self::Subject(number),
+            Spent::System { syscall } => Self::System { syscall },
+            Spent::Throttled(Throttler::Quota { levels }) => Self::ThrottledByQuota { levels },
+            Spent::Stopped { by } => Self::Stopped { by: by.map(WireSeen::of) },
+            Spent::Traced => Self::Traced,
+            Spent::Frozen => Self::Frozen,
         }
     }
 
@@ -165,6 +175,11 @@ impl WireSpent {
             Self::Switching => Spent::Switching,
             Self::Unknown => Spent::Unknown,
             Self::Subject(number) => Spent::Subject(number),
+            Self::System { syscall } => Spent::System { syscall },
+            Self::ThrottledByQuota { levels } => Spent::Throttled(Throttler::Quota { levels }),
+            Self::Stopped { by } => Spent::Stopped { by: by.map(WireSeen::seen) },
+            Self::Traced => Spent::Traced,
+            Self::Frozen => Spent::Frozen,
         }
     }
 }

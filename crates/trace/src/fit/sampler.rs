@@ -92,9 +92,17 @@ impl Sampler {
         }
     }
 
-    /// Takes a record and the edge that the [`Observer`](crate::cause::Observer) made of it.
+    /// Handles something unseen that a thread did: its current job is unknown.
+    pub fn lose(&mut self, tid: u32) {
+        self.jobs.lose(tid);
+        if let Some(samples) = self.of.get_mut(&tid) {
+            (samples.left_ns, samples.base_ns) = (None, None);
+        }
+    }
+
+    /// Takes a record and the edges that the [`Observer`](crate::cause::Observer) made of it.
     /// Returns the job that is now known to have ended, if any, and its thread.
-    pub fn take(&mut self, record: &Record, edge: Option<Edge>) -> Option<(u32, Sample)> {
+    pub fn take(&mut self, record: &Record, edges: [Option<Edge>; 2]) -> Option<(u32, Sample)> {
         match record.what {
             KernelEvent::Switch { prev, prev_exec_ns, .. } => {
                 if let Some(samples) = self.of.get_mut(&prev.tid) {
@@ -106,17 +114,19 @@ impl Sampler {
             KernelEvent::Gap { .. } => self.gap(),
             _ => {}
         }
-        let edge = edge?;
-        let events = self.jobs.take(record.at, edge);
-        let Edge::Wakes { tid, due, .. } = edge else { return None };
-        let samples = self.of.get_mut(&tid)?;
-        samples.wakeups += 1;
-        samples.by_timers += u64::from(due.is_some());
         let mut over = None;
-        for event in events.into_iter().flatten() {
-            over = samples.event(event).or(over);
+        for edge in edges.into_iter().flatten() {
+            let events = self.jobs.take(record.at, edge);
+            let Edge::Wakes { tid, due, .. } = edge else { continue };
+            let Some(samples) = self.of.get_mut(&tid) else { continue };
+            samples.wakeups += 1;
+            samples.by_timers += u64::from(due.is_some());
+            // A record wakes one thread at most.
+            for event in events.into_iter().flatten() {
+                over = samples.event(event).map(|sample| (tid, sample)).or(over);
+            }
         }
-        Some((tid, over?))
+        over
     }
 
     /// Returns the observations of a thread.

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Demand, Margin, NotPeriodic, Period, Sample, Sampler, find, propose};
 use crate::cause::Observer;
-use crate::kernel::{Class, KernelEvent, Left, Place, Record, Seen};
+use crate::kernel::{Class, KernelEvent, Left, Place, Record, Seen, Wake};
 
 const SEEDS: u64 = 40;
 const MS: u64 = 1_000_000;
@@ -226,8 +226,9 @@ fn jobs_match_the_kernels_records() {
     let place = Place::default();
     let asleep = |syscall| Left::Asleep { uninterruptible: false, syscall: Some(syscall), place };
     let record = |at, what| Record { at: Instant::from_nanos(at), cpu: 0, what };
-    let wakes = |at| record(at, KernelEvent::Waking { tid: 7, waker: None });
-    let due = |at, due| record(at, KernelEvent::TimerDue { due: Instant::from_nanos(due) });
+    let wakes = |at| record(at, KernelEvent::Waking { tid: 7, waker: None, wake: Wake::ToRun });
+    let due =
+        |at, due| record(at, KernelEvent::TimerDue { due: Instant::from_nanos(due), of: None });
     let timer = |at, enter| {
         let vector = crate::kernel::Interrupt::LocalTimer;
         record(at, KernelEvent::HardIrq { vector, enter })
@@ -255,8 +256,8 @@ fn jobs_match_the_kernels_records() {
     sampler.add(7);
     let mut told = 0;
     for record in &records {
-        let edge = observer.take(record);
-        told += usize::from(sampler.take(record, edge).is_some());
+        let edges = observer.take(record);
+        told += usize::from(sampler.take(record, edges).is_some());
     }
     let samples = sampler.of(7).expect("watched");
     // A job ends when the next begins, so the last is not reported.

@@ -26,7 +26,7 @@ fn with_commands(cpus: u16, all: &[(&str, Option<u16>)]) -> Contract {
         let held = Holding {
             reservation: at,
             enforcement: Enforcement::Soft,
-            backend: None,
+            backend: Some(Backend::Timetable),
             cpu: *cpu,
             adapt: None,
         };
@@ -136,7 +136,7 @@ fn drawn_commands_are_held_as_admitted_and_take_no_more() {
             let request = Request::Command {
                 reservation: named.reservation,
                 enforcement: Enforcement::Soft,
-                backend: None,
+                backend: Backend::Timetable,
                 cpu: None,
             };
             system.admit(at, request, steps).is_ok()
@@ -155,7 +155,7 @@ fn drawn_commands_are_held_as_admitted_and_take_no_more() {
                 let request = Request::Command {
                     reservation,
                     enforcement: Enforcement::Soft,
-                    backend: None,
+                    backend: Backend::Timetable,
                     cpu: Some(held.cpu),
                 };
                 runs.admit(at, request, &mut Steps::default()).expect("as admitted");

@@ -84,7 +84,7 @@ impl Wanted {
             Self::Command(reservation) => Request::Command {
                 reservation: *reservation,
                 enforcement: Enforcement::Soft,
-                backend: None,
+                backend: Backend::Timetable,
                 cpu: Some(TOGETHER),
             },
             Self::Seat(reservation) => Request::Joining(Joining {

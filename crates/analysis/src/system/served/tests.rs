@@ -12,14 +12,14 @@ fn reservation(text: &str) -> Reservation {
 }
 
 fn server(text: &str, cpu: Option<u16>) -> Request<'static> {
-    let backend = Some(Backend::Server);
+    let backend = Backend::Server;
     let (reservation, enforcement) = (reservation(text), Enforcement::Soft);
     Request::Command { reservation, enforcement, backend, cpu }
 }
 
 fn timetable(text: &str, cpu: u16) -> Request<'static> {
     let (reservation, enforcement) = (reservation(text), Enforcement::Soft);
-    Request::Command { reservation, enforcement, backend: None, cpu: Some(cpu) }
+    Request::Command { reservation, enforcement, backend: Backend::Timetable, cpu: Some(cpu) }
 }
 
 fn task(period: u64, wcet: u64) -> [Task; 1] {
@@ -99,7 +99,7 @@ fn a_timetable_and_a_server_are_on_different_cpus() {
     system.admit(1, timetable("2ms/10ms", 1), steps).expect("on the other");
     let no = system.admit(2, server("2ms/10ms", Some(1)), steps).expect_err("beside slots");
     assert!(no.why.contains("has a timetable"), "{}", no.why);
-    let (enforcement, backend) = (Enforcement::Hard, Some(Backend::Kernel));
+    let (enforcement, backend) = (Enforcement::Hard, Backend::Kernel);
     let reservation = reservation("2ms/10ms");
     let kernel = Request::Command { reservation, enforcement, backend, cpu: None };
     assert!(system.admit(3, kernel, steps).is_err());
@@ -111,7 +111,7 @@ fn a_hard_budget_is_at_least_ten_times_what_it_ends_late() {
     let host = HostProfile { slot_allowance, ..HostProfile::ideal(1) };
     let (mut system, steps) = (System::new(host, UpcallOrder::LevelOrder), &mut Steps::default());
     let hard = |text| {
-        let (enforcement, backend) = (Enforcement::Hard, Some(Backend::Server));
+        let (enforcement, backend) = (Enforcement::Hard, Backend::Server);
         Request::Command { reservation: reservation(text), enforcement, backend, cpu: None }
     };
     let no = system.admit(0, hard("999us/10ms"), steps).expect_err("it may be 1.099 ms");

@@ -7,6 +7,7 @@ use punctual_analysis::Steps;
 use punctual_model::channel::LinearBounded;
 use punctual_model::{Duration, Instant};
 
+use super::super::PART_FOR_OFFERS;
 use super::super::terms::Requester;
 use super::{AdmissionState, ChannelOffer};
 use punctual_client::grant::GrantId;
@@ -30,17 +31,18 @@ impl AdmissionState {
     ) -> Vec<ChannelOffer> {
         let before = self.channels.as_mut().and_then(|channels| channels.uncount(id));
         let is_change = before.is_some();
-        // One budget for all tries together, so that a refusal costs no more than some admissions.
-        // Offers that it does not suffice for are not made.
-        let mut steps = Steps::new(self.steps).briefly();
+        let mut left = Steps::new(self.steps / PART_FOR_OFFERS).briefly();
         let mut fits = |want: &WantedChannel| {
-            self.within_channel_quota(requester, want).is_ok()
+            let mut steps = left.half();
+            let fits = self.within_channel_quota(requester, want).is_ok()
                 && self
                     .asking(want, |system, request| match is_change {
                         true => system.would_change(id, request, now, &mut steps),
                         false => system.would_admit(id, request, &mut steps),
                     })
-                    .is_ok()
+                    .is_ok();
+            left.put_back(steps);
+            fits
         };
         let mut offers = Vec::new();
         if let Some(asked) = want.delay_bound {

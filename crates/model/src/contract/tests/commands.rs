@@ -40,6 +40,26 @@ fn a_command_may_be_an_ordinary_program_and_a_reservation_is_soft_unless_said() 
 }
 
 #[test]
+fn a_command_without_a_back_end_may_have_a_server_unless_others_need_its_cpu() {
+    let plain = "run = [\"true\"]\nreservation = \"r\"\n";
+    let served = |command: &str| parse(command).expect("valid").may_have_servers_by_default();
+    assert!(served(plain));
+    let tabled = alloc::format!("{plain}backend = \"timetable\"\n");
+    assert!(!served(&tabled));
+    let sends = alloc::format!(
+        "{plain}[sending]\nbandwidth = \"100mbit/s\"\npacket = \"1420B\"\n[[channel]]\nname = \"v\"\n\
+         max_message = \"1200B\"\nmax_rate = \"100/s\"\ndelay_bound = \"5ms\"\n"
+    );
+    assert!(!served(&sends));
+    let adapts = alloc::format!("{plain}adapt = \"1ms..4ms\"\n");
+    let adapts = parse(&adapts).expect("valid");
+    let held = adapts.commands[0].held().expect("it holds one");
+    assert_eq!(held.backend, Some(Backend::Server), "only a server adapts");
+    let error = parse(&alloc::format!("{tabled}adapt = \"1ms..4ms\"\n")).expect_err("no server");
+    assert!(error.to_string().contains("leave the backend out"), "{error}");
+}
+
+#[test]
 fn errors_in_commands_have_their_place() {
     for (command, place, said) in [
         ("run = []\n", "c.toml:7:7", "there is no program"),

@@ -293,7 +293,7 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
         None => Enforcement::Soft,
         Some(given) => choice("enforcement", given, &Enforcement::NAMES)?,
     };
-    let backend = match &raw.backend {
+    let mut backend = match &raw.backend {
         None => None,
         Some(given) => Some(choice("backend", given, &Backend::NAMES)?),
     };
@@ -329,10 +329,10 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
         Some(given) => {
             let range = *given.get_ref();
             let of = reservations[reservation].reservation;
-            if backend != Some(Backend::Server) {
+            if *backend.get_or_insert(Backend::Server) != Backend::Server {
                 return problem(
                     given.span(),
-                    "only a server follows its program's use; add backend = \"server\"",
+                    "only a server follows its program's use; leave the backend out",
                 );
             }
             if !(range.least()..=range.most()).contains(&of.budget())

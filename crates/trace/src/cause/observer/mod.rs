@@ -1,4 +1,10 @@
 //! Turns the kernel's records into stretches of each watched thread's time.
+//!
+//! The records are checked as they are read: some kernels do not report all switches, and count
+//! none of them as lost. What two records that contradict each other say about a thread is taken
+//! back, from the last certain instant to the next one. A thread that may have slept meanwhile is
+//! lost: nobody knows whether its job ended. A thread that sleeps must be woken, so one that is seen
+//! again without a wake-up only ran or waited, and its job is still known.
 
 mod state;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -8,8 +14,14 @@ use punctual_model::{Duration, Instant};
 
 use super::Stretch;
 use super::spent::{Spent, Throttler};
-use crate::kernel::{Comm, KernelEvent, Left, Place, Record, Seen};
-use state::{Above, Cpu, State, Thread, is_lesser};
+use crate::kernel::{Comm, KernelEvent, Left, Place, Record, Seen, Wake};
+use state::{Above, Cpu, NOISE, Sleep, State, Thread, Woken, is_lesser};
+
+/// The number of processes whose stopping signals are remembered.
+const STOPS: usize = 64;
+
+/// The number of restart_syscall(2), in which a thread goes on with a sleep that was interrupted.
+const RESTART: u32 = if cfg!(target_arch = "x86_64") { 219 } else { 128 };
 
 /// A watched thread went to sleep or was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +55,15 @@ pub enum Edge {
     },
 }
 
+/// A thread did something that no record shows, so its present job cannot be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The thread id.
+    pub tid: u32,
+    /// The time of which nothing is known.
+    pub unseen: Duration,
+}
+
 /// Follows threads through the kernel's records, and remembers where the time of each went
 /// recently.
 ///
@@ -53,14 +74,25 @@ pub struct Observer {
     cpus: BTreeMap<u16, Cpu>,
     threads: BTreeMap<u32, Thread>,
     enforcers: BTreeSet<u32>,
+    /// The senders of the latest stopping signals to processes.
+    stops: BTreeMap<u32, Seen>,
+    lost: Vec<Lost>,
+    holes: u64,
     remembered: usize,
 }
 
 impl Observer {
     /// Makes an observer that watches no thread yet and remembers `remembered` stretches of each.
     pub fn new(remembered: usize) -> Self {
-        let (cpus, threads, enforcers) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { cpus, threads, enforcers, remembered: remembered.max(1) }
+        Self {
+            cpus: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            enforcers: BTreeSet::new(),
+            stops: BTreeMap::new(),
+            lost: Vec::new(),
+            holes: 0,
+            remembered: remembered.max(1),
+        }
     }
 
     /// Declares that this thread enforces budgets: a thread that it wakes had been stopped by it.
@@ -81,49 +113,77 @@ impl Observer {
         }
     }
 
-    /// Takes one record. The records of one CPU must come in order. A record that is older than the
-    /// end of a thread's accounted time changes the thread's state, but not its past.
-    pub fn take(&mut self, record: &Record) -> Option<Edge> {
+    /// Takes one record, and returns the edges that it implies. The records of one CPU must come in
+    /// order. A record that is older than the end of a thread's accounted time changes the thread's
+    /// state, but not its past. Call [`take_lost`](Self::take_lost) before using the edges.
+    pub fn take(&mut self, record: &Record) -> [Option<Edge>; 2] {
         let Record { at, cpu, what } = *record;
         let here = self.cpus.entry(cpu).or_default();
+        let is_back = at < here.latest;
+        here.latest = here.latest.max(at);
         for tid in &here.threads {
             if let Some(thread) = self.threads.get_mut(tid) {
                 thread.account(here, at);
             }
         }
+        if is_back || !is_possible(here, at, what) {
+            self.hole(cpu, at);
+        }
+        let here = self.cpus.entry(cpu).or_default();
         match what {
             KernelEvent::Switch { prev, left, prev_exec_ns, next, next_exec_ns } => {
                 here.switches_to(next, at);
-                let edge = self.leaves(prev, left, prev_exec_ns, next, cpu, at);
-                if let Some(thread) = self.threads.get_mut(&next.tid) {
-                    thread.catch_up(at, Spent::Unknown);
-                    thread.class = next.class;
-                    self.set(next.tid, State::Running { cpu, exec_ns: next_exec_ns, came: at });
+                let leaves = self.leaves(prev, left, prev_exec_ns, next, cpu, at);
+                return [leaves, self.comes(next, next_exec_ns, cpu, at)];
+            }
+            KernelEvent::Waking { tid, waker, wake } => {
+                if here.runs.is_none() {
+                    (here.runs, here.came) = (waker, at);
                 }
-                edge
+                return [self.wakes(tid, waker, wake, cpu, at), None];
             }
-            KernelEvent::Waking { tid, waker } => self.wakes(tid, waker, cpu, at),
-            KernelEvent::Moves { tid, on } => {
-                self.moves(tid, on, at);
-                None
-            }
+            KernelEvent::Moves { tid, on } => self.moves(tid, on, at),
             KernelEvent::HardIrq { vector, enter } => above(here, Above::Hard(vector), enter, at),
             KernelEvent::SoftIrq { vector, enter } => above(here, Above::Soft(vector), enter, at),
-            KernelEvent::TimerDue { due } => {
-                here.due = Some(due);
-                None
+            KernelEvent::TimerDue { due, of } => {
+                here.due = Some((due, of));
+                let thread = of.and_then(|tid| self.threads.get_mut(&tid));
+                if let Some(thread) = thread.filter(|one| matches!(one.state, State::Asleep { .. }))
+                {
+                    thread.due = Some(due);
+                }
             }
             KernelEvent::PageFault { tid, took } => {
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.was_in_page_faults(took);
                 }
-                None
             }
-            KernelEvent::Gap { .. } => {
-                self.gap(at);
-                None
+            KernelEvent::InSystemCall { tid, syscall, took, until_now } => {
+                let from = Instant::from_nanos(at.as_nanos().saturating_sub(took.as_nanos()));
+                if let Some(thread) = self.threads.get_mut(&tid) {
+                    thread.was_in_system_call(syscall, took, until_now.then_some(from));
+                }
             }
+            KernelEvent::StopSignal { process, sender } => {
+                if self.stops.len() >= STOPS && !self.stops.contains_key(&process) {
+                    self.stops.pop_first();
+                }
+                self.stops.insert(process, sender);
+            }
+            KernelEvent::Gap { .. } => self.gap(at),
         }
+        [None, None]
+    }
+
+    /// Returns the threads that did something unseen, since the last call.
+    pub fn take_lost(&mut self) -> Vec<Lost> {
+        core::mem::take(&mut self.lost)
+    }
+
+    /// Returns the number of places so far at which the records contradict each other, or
+    /// something is missing that the kernel did not count.
+    pub fn holes(&self) -> u64 {
+        self.holes
     }
 
     /// Returns what a thread's time in `[from, until)` was spent on, in order and without gaps.
@@ -192,36 +252,147 @@ impl Observer {
         let tid = prev.tid;
         let thread = self.threads.get_mut(&tid)?;
         (thread.class, thread.comm) = (prev.class, Some(prev.comm));
-        if let State::Running { exec_ns: before, came, .. } = thread.state {
-            thread.find_stolen(came, Duration::from_nanos(exec_ns.saturating_sub(before)));
-        } else {
+        let mut ran = None;
+        match thread.state {
+            State::Running { cpu: on, exec_ns: before, came } if on == cpu => {
+                let executed = Duration::from_nanos(exec_ns.saturating_sub(before));
+                thread.find_stolen(came, executed);
+                ran = Some(executed);
+            }
             // It ran before the first record, so its past is unknown.
-            thread.catch_up(at, Spent::Unknown);
+            State::Unknown => thread.catch_up(at, Spent::Unknown),
+            // The switch to it is missing.
+            State::Runnable { since, .. } if thread.woken.is_none() => {
+                let before = thread.left.map_or(exec_ns, |(_, before)| before);
+                let executed = Duration::from_nanos(exec_ns.saturating_sub(before));
+                thread.ran_last(since, at, executed);
+            }
+            State::Unseen { since, exec_ns: before } => {
+                let executed = Duration::from_nanos(exec_ns.saturating_sub(before));
+                thread.ran_last(since, at, executed);
+            }
+            _ => self.lose(tid, at),
         }
-        match left {
+        let thread = self.threads.get_mut(&tid)?;
+        thread.left = Some((at, exec_ns));
+        let was_just_woken = core::mem::take(&mut thread.is_just_woken);
+        let held = match left {
             Left::Preempted => {
-                let put_off = is_lesser(next.class, prev.class);
-                self.set(tid, State::Runnable { cpu, since: at, put_off });
-                None
+                let held = is_lesser(next.class, prev.class).then_some(Throttler::Kernel);
+                self.set(tid, State::Runnable { cpu, since: at, held });
+                return None;
+            }
+            Left::Throttled { levels } => {
+                let held = Some(Throttler::Quota { levels });
+                self.set(tid, State::Runnable { cpu, since: at, held });
+                return None;
             }
             Left::Asleep { uninterruptible, syscall, place } => {
-                self.set(tid, State::Asleep { cpu, uninterruptible, syscall });
-                Some(Edge::Sleeps { tid, syscall, uninterruptible, place })
+                let interrupted = thread.interrupted.take();
+                let goes_on =
+                    interrupted.filter(|&before| before == syscall || syscall == Some(RESTART));
+                let syscall = goes_on.unwrap_or(syscall);
+                thread.due = None;
+                let sleep = Sleep::Waits { uninterruptible, syscall };
+                self.set(tid, State::Asleep { cpu, sleep });
+                let edge = Edge::Sleeps { tid, syscall, uninterruptible, place };
+                return goes_on.is_none().then_some(edge);
             }
+            Left::Stopped { process } => Spent::Stopped { by: self.stops.get(&process).copied() },
+            Left::Traced => Spent::Traced,
+            Left::Frozen => Spent::Frozen,
+        };
+        // Perhaps it was woken only for this, and the record did not say so: then no job began.
+        if was_just_woken && ran.is_some_and(|ran| ran < NOISE) {
+            self.lost.push(Lost { tid, unseen: Duration::ZERO });
         }
+        self.set(tid, State::Asleep { cpu, sleep: Sleep::Held(held) });
+        None
     }
 
-    fn wakes(&mut self, tid: u32, waker: Option<Seen>, by: u16, at: Instant) -> Option<Edge> {
+    /// Handles a switch to a thread.
+    fn comes(&mut self, next: Seen, exec_ns: u64, cpu: u16, at: Instant) -> Option<Edge> {
+        let tid = next.tid;
+        let thread = self.threads.get_mut(&tid)?;
+        thread.class = next.class;
+        let is_unseen = thread.left.is_some_and(|(_, left_ns)| {
+            Duration::from_nanos(exec_ns.saturating_sub(left_ns)) > NOISE
+        });
+        let mut edge = None;
+        match (thread.state, thread.woken) {
+            (State::Unknown, _) => {}
+            // The wake-up came while the thread fell asleep. What it waited for since is not known.
+            (State::Asleep { .. }, Some(woken))
+                if !is_unseen && woken.is_just_before(thread.left) =>
+            {
+                edge = Some(Edge::Wakes { tid, due: woken.due, waker: woken.waker });
+            }
+            (State::Runnable { .. }, _) if !is_unseen => {}
+            // It ran unseen, but did not sleep.
+            (State::Runnable { since, .. }, None) => {
+                self.holes += 1;
+                thread.take_back(since, at);
+            }
+            (State::Unseen { .. }, _) => {}
+            (State::Running { came, .. }, None) => {
+                self.holes += 1;
+                thread.take_back(came, at);
+            }
+            _ => {
+                self.holes += 1;
+                self.lose(tid, at);
+            }
+        }
+        let thread = self.threads.get_mut(&tid)?;
+        thread.catch_up(at, Spent::Unknown);
+        thread.woken = None;
+        thread.is_just_woken |= edge.is_some();
+        self.set(tid, State::Running { cpu, exec_ns, came: at });
+        edge
+    }
+
+    fn wakes(
+        &mut self,
+        tid: u32,
+        waker: Option<Seen>,
+        wake: Wake,
+        by: u16,
+        at: Instant,
+    ) -> Option<Edge> {
         let thread = self.threads.get_mut(&tid)?;
         let there = self.cpus.get(&by);
         let due = there.and_then(|cpu| cpu.due).filter(|_| waker.is_none());
-        let State::Asleep { cpu, uninterruptible, syscall } = thread.state else {
+        let due = due.filter(|(_, of)| of.is_none_or(|of| of == tid)).map(|(due, _)| due);
+        let expired = thread.due.take();
+        let (cpu, sleep) = match thread.state {
+            State::Asleep { cpu, sleep } => (cpu, sleep),
+            // It slept, and nobody knows since when.
+            State::Unseen { .. } => {
+                self.lose(tid, at);
+                return None;
+            }
+            // The sleep that was interrupted is over at once.
+            State::Running { .. } if due.is_some() && thread.interrupted.take().is_some() => {
+                return Some(Edge::Wakes { tid, due, waker });
+            }
             // A thread that was woken before it had left its CPU simply goes on. Of a thread that
             // was never seen, only the fact that it runs counts.
-            let is_here = matches!(thread.state, State::Running { cpu, .. } if cpu == by);
-            return due.filter(|_| is_here).map(|due| Edge::Passes { tid, due });
+            state => {
+                thread.woken = Some(Woken { at, due, waker });
+                let is_here = matches!(state, State::Running { cpu, .. } if cpu == by);
+                return due.filter(|_| is_here).map(|due| Edge::Passes { tid, due });
+            }
         };
-        let spent = if waker.is_some_and(|by| self.enforcers.contains(&by.tid)) {
+        let is_enforced = waker.is_some_and(|by| self.enforcers.contains(&by.tid));
+        let runnable = State::Runnable { cpu, since: at, held: None };
+        let Sleep::Waits { uninterruptible, syscall } = sleep else {
+            let Sleep::Held(held) = sleep else { return None };
+            let enforced = Spent::Throttled(Throttler::Punctual);
+            thread.catch_up(at, if is_enforced { enforced } else { held });
+            self.set(tid, runnable);
+            return None;
+        };
+        let spent = if is_enforced {
             Spent::Throttled(Throttler::Punctual)
         } else {
             Spent::Blocked { syscall, uninterruptible, waker }
@@ -233,9 +404,61 @@ impl Observer {
                 thread.catch_up(above.end, above.spent);
             }
         }
-        thread.catch_up(at, spent);
-        self.set(tid, State::Runnable { cpu, since: at, put_off: false });
+        match wake {
+            Wake::ToRun => thread.catch_up(at, spent),
+            Wake::ToStop => {
+                thread.catch_up(at, spent);
+                thread.interrupted = Some(syscall);
+                self.set(tid, runnable);
+                return None;
+            }
+            Wake::OfFrozen => {
+                if let Some(expired) = expired {
+                    let before = Spent::Blocked { syscall, uninterruptible, waker: None };
+                    thread.catch_up(expired.min(at), before);
+                }
+                thread.catch_up(at, Spent::Frozen);
+            }
+        }
+        thread.is_just_woken = true;
+        self.set(tid, runnable);
+        let due = due.or(expired.filter(|_| wake == Wake::OfFrozen));
         Some(Edge::Wakes { tid, due, waker })
+    }
+
+    /// Handles a proof that records about the thread that runs on this CPU are missing.
+    fn hole(&mut self, cpu: u16, at: Instant) {
+        self.holes += 1;
+        let Some(here) = self.cpus.get_mut(&cpu) else { return };
+        let since = here.came;
+        here.forget_all();
+        for tid in here.threads.clone() {
+            let Some(thread) = self.threads.get_mut(&tid) else { continue };
+            match thread.state {
+                State::Running { came, exec_ns, .. } if thread.woken.is_none() => {
+                    thread.take_back(came, at);
+                    self.set(tid, State::Unseen { since: came, exec_ns });
+                }
+                State::Running { .. } => self.lose(tid, at),
+                _ => thread.doubt_since(since),
+            }
+        }
+    }
+
+    /// Takes back what is known of a thread that may have slept unseen.
+    fn lose(&mut self, tid: u32, at: Instant) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let from = match thread.state {
+            State::Running { came: since, .. } | State::Unseen { since, .. } => since,
+            _ => thread.left.map_or(thread.known, |(left, _)| left),
+        };
+        let from = from.min(at);
+        thread.take_back(from, at);
+        self.set(tid, State::Unknown);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.forget_state();
+        }
+        self.lost.push(Lost { tid, unseen: at.saturating_since(from) });
     }
 
     fn moves(&mut self, tid: u32, on: u16, at: Instant) {
@@ -243,11 +466,11 @@ impl Observer {
             return;
         };
         match thread.state {
-            State::Runnable { cpu, since, put_off } if cpu != on => {
+            State::Runnable { cpu, since, held } if cpu != on => {
                 if let Some(from) = self.cpus.get(&cpu) {
                     thread.account(from, at);
                 }
-                self.set(tid, State::Runnable { cpu: on, since, put_off });
+                self.set(tid, State::Runnable { cpu: on, since, held });
             }
             State::Asleep { ref mut cpu, .. } => *cpu = on,
             _ => {}
@@ -263,16 +486,28 @@ impl Observer {
         }
         for thread in self.threads.values_mut() {
             thread.catch_up(at, Spent::Unknown);
-            thread.state = State::Unknown;
+            thread.forget_state();
         }
     }
 }
 
-fn above(cpu: &mut Cpu, above: Above, enter: bool, at: Instant) -> Option<Edge> {
-    if enter {
-        cpu.enter(above, at)
-    } else {
-        cpu.leave(above, at)
+/// Returns whether a record can follow what is known of its CPU.
+fn is_possible(here: &Cpu, at: Instant, what: KernelEvent) -> bool {
+    let Some(runs) = here.runs else { return true };
+    match what {
+        KernelEvent::Switch { prev, .. } => prev.tid == runs.tid,
+        // The thread that left is still the present one for an instant after its switch.
+        KernelEvent::Waking { waker: Some(waker), .. } => {
+            waker.tid == runs.tid || at.saturating_since(here.came) <= NOISE
+        }
+        _ => true,
     }
-    None
+}
+
+fn above(cpu: &mut Cpu, above: Above, enter: bool, at: Instant) {
+    if enter {
+        cpu.enter(above, at);
+    } else {
+        cpu.leave(above, at);
+    }
 }

@@ -19,7 +19,7 @@ const LATELY: usize = 64;
 const SWITCH: Duration = Duration::from_micros(200);
 /// A tolerance. The two clocks of a CPU are read one after the other, and the time of a switch is
 /// on no thread's account.
-const NOISE: Duration = Duration::from_micros(20);
+pub(super) const NOISE: Duration = Duration::from_micros(20);
 
 /// A handler that runs above threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,19 @@ pub(super) enum Above {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cpu {
-    runs: Option<Seen>,
+    pub(super) runs: Option<Seen>,
+    /// The instant of the switch to that thread.
+    pub(super) came: Instant,
+    /// The instant of the newest record.
+    pub(super) latest: Instant,
     above: Vec<Above>,
     /// The instant at which the current stretch, in a handler or in none, began.
     since: Instant,
     /// The latest stretches in handlers, the newest last.
     was_above: VecDeque<Stretch>,
-    /// The instant at which the timer was due whose interrupt is being handled.
-    pub(super) due: Option<Instant>,
+    /// The instant at which the timer was due whose interrupt is being handled, and the thread that
+    /// sleeps for it, if that is known.
+    pub(super) due: Option<(Instant, Option<u32>)>,
     /// The watched threads that run or wait on this CPU.
     pub(super) threads: Vec<u32>,
 }
@@ -92,7 +97,7 @@ impl Cpu {
     /// recorded is dropped.
     pub(super) fn switches_to(&mut self, next: Seen, at: Instant) {
         self.remember(at);
-        self.runs = Some(next);
+        (self.runs, self.came) = (Some(next), at);
         self.above.clear();
         self.due = None;
     }
@@ -114,14 +119,47 @@ pub(super) enum State {
     Runnable {
         cpu: u16,
         since: Instant,
-        /// It left its CPU to a less urgent thread, so it is not allowed to run.
-        put_off: bool,
+        /// The mechanism that does not allow it to run.
+        held: Option<Throttler>,
     },
     Asleep {
         cpu: u16,
-        uninterruptible: bool,
-        syscall: Option<u32>,
+        sleep: Sleep,
     },
+    /// It ran or waited, and what it does since is not known. It does not sleep unless it is woken
+    /// next.
+    Unseen {
+        since: Instant,
+        exec_ns: u64,
+    },
+}
+
+/// The kind of a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// The thread waits for something.
+    Waits { uninterruptible: bool, syscall: Option<u32> },
+    /// It is held by someone else.
+    Held(Spent),
+}
+
+/// A wake-up that came while the thread was believed to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Woken {
+    pub(super) at: Instant,
+    pub(super) due: Option<Instant>,
+    pub(super) waker: Option<Seen>,
+}
+
+/// The longest time from a wake-up to the end of the switch that it came too late for: the two
+/// happen at once on two CPUs.
+const RACE: Duration = Duration::from_millis(1);
+
+impl Woken {
+    /// Returns true if the thread then left its CPU at about the same time.
+    pub(super) fn is_just_before(&self, left: Option<(Instant, u64)>) -> bool {
+        left.is_some_and(|(left, _)| left.saturating_since(self.at) <= RACE)
+    }
 }
 
 impl State {
@@ -129,7 +167,7 @@ impl State {
     pub(super) fn cpu(self) -> Option<u16> {
         match self {
             Self::Running { cpu, .. } | Self::Runnable { cpu, .. } => Some(cpu),
-            Self::Unknown | Self::Asleep { .. } => None,
+            Self::Unknown | Self::Asleep { .. } | Self::Unseen { .. } => None,
         }
     }
 }
@@ -142,6 +180,16 @@ pub(super) struct Thread {
     /// The end of its accounted time.
     pub(super) known: Instant,
     pub(super) stretches: VecDeque<Stretch>,
+    /// The instant at which it last left a CPU, and its execution time then.
+    pub(super) left: Option<(Instant, u64)>,
+    /// The system call whose sleep was interrupted to stop or freeze the thread.
+    pub(super) interrupted: Option<Option<u32>>,
+    /// The instant at which the timer for which it still sleeps was due: it expired while frozen.
+    pub(super) due: Option<Instant>,
+    /// The latest wake-up while it ran.
+    pub(super) woken: Option<Woken>,
+    /// It was woken and has not left its CPU since.
+    pub(super) is_just_woken: bool,
     remembered: usize,
 }
 
@@ -153,6 +201,11 @@ impl Thread {
             comm: None,
             known: now,
             stretches: VecDeque::new(),
+            left: None,
+            interrupted: None,
+            due: None,
+            woken: None,
+            is_just_woken: false,
             remembered,
         }
     }
@@ -162,10 +215,13 @@ impl Thread {
     pub(super) fn account(&mut self, cpu: &Cpu, at: Instant) {
         let spent = match self.state {
             State::Running { .. } => cpu.spent_above().unwrap_or(Spent::Own),
-            State::Runnable { since, put_off, .. } => {
-                cpu.spent_above().unwrap_or_else(|| waits(self.class, put_off, cpu.runs, since, at))
+            State::Runnable { held: Some(by @ Throttler::Quota { .. }), .. } => {
+                Spent::Throttled(by)
             }
-            State::Unknown | State::Asleep { .. } => return,
+            State::Runnable { since, held, .. } => cpu
+                .spent_above()
+                .unwrap_or_else(|| waits(self.class, held.is_some(), cpu.runs, since, at)),
+            State::Unknown | State::Asleep { .. } | State::Unseen { .. } => return,
         };
         self.catch_up(at, spent);
     }
@@ -189,9 +245,70 @@ impl Thread {
 
     /// Reclassifies `took` of its latest work and waits for devices as page faults.
     pub(super) fn was_in_page_faults(&mut self, took: Duration) {
-        let is_fault =
-            |spent| matches!(spent, Spent::Own | Spent::Blocked { uninterruptible: true, .. });
+        let is_fault = |spent: Spent| {
+            spent.is_own() || matches!(spent, Spent::Blocked { uninterruptible: true, .. })
+        };
         self.rededicate(took, Spent::PageFault, is_fault);
+    }
+
+    /// Reclassifies its work since `from`, or if that is not known `took` of its latest work, as
+    /// work in a system call.
+    pub(super) fn was_in_system_call(
+        &mut self,
+        syscall: Option<u32>,
+        took: Duration,
+        from: Option<Instant>,
+    ) {
+        let to = Spent::System { syscall };
+        let Some(from) = from else {
+            return self.rededicate(took, to, |spent| spent == Spent::Own);
+        };
+        self.change_since(from, |spent| if spent == Spent::Own { to } else { spent });
+    }
+
+    /// Changes the use of its time since `from`.
+    fn change_since(&mut self, from: Instant, to: impl Fn(Spent) -> Spent) {
+        let first = self.stretches.partition_point(|stretch| stretch.end <= from);
+        let Some(&Stretch { start, end, spent }) = self.stretches.get(first) else { return };
+        if start < from && to(spent) != spent {
+            self.stretches[first].end = from;
+            self.stretches.insert(first + 1, Stretch { start: from, end, spent });
+        }
+        for stretch in self.stretches.range_mut(first..).filter(|stretch| stretch.start >= from) {
+            stretch.spent = to(stretch.spent);
+        }
+    }
+
+    /// Takes back what is accounted since `from`.
+    pub(super) fn take_back(&mut self, from: Instant, at: Instant) {
+        self.change_since(from, |_| Spent::Unknown);
+        self.catch_up(at, Spent::Unknown);
+    }
+
+    /// Forgets its state: the thread may have slept unseen.
+    pub(super) fn forget_state(&mut self) {
+        self.state = State::Unknown;
+        (self.left, self.interrupted, self.due, self.woken) = (None, None, None, None);
+        self.is_just_woken = false;
+    }
+
+    /// Takes back what is accounted since `from`, but for its execution: it ran for the last
+    /// `executed` before `at`, as the scheduler accounts it.
+    pub(super) fn ran_last(&mut self, from: Instant, at: Instant, executed: Duration) {
+        self.take_back(from, at);
+        let executed = executed.min(at.saturating_since(from));
+        let came = Instant::from_nanos(at.as_nanos() - executed.as_nanos());
+        self.change_since(came, |_| Spent::Own);
+    }
+
+    /// Takes back what it waited for since `from`: another thread ran, or none.
+    pub(super) fn doubt_since(&mut self, from: Instant) {
+        self.change_since(from, |spent| match spent {
+            Spent::Other(_) | Spent::Switching | Spent::Throttled(Throttler::Kernel) => {
+                Spent::Unknown
+            }
+            sure => sure,
+        });
     }
 
     /// Reclassifies up to `much` of the latest stretches that `from` selects as `to`.
@@ -223,7 +340,7 @@ impl Thread {
         let own = self
             .stretches
             .range(first..)
-            .filter(|stretch| matches!(stretch.spent, Spent::Own | Spent::PageFault))
+            .filter(|stretch| stretch.spent.is_own() || stretch.spent == Spent::PageFault)
             .map(|stretch| stretch.end.saturating_since(stretch.start.max(came)))
             .fold(Duration::ZERO, Duration::saturating_add);
         let mut stolen = own.saturating_sub(executed);
@@ -233,7 +350,7 @@ impl Thread {
         // It is unknown at which point the host took the CPU, so the longest stretch is used first.
         while !stolen.is_zero() {
             let longest = (first..self.stretches.len())
-                .filter(|&at| self.stretches[at].spent == Spent::Own)
+                .filter(|&at| self.stretches[at].spent.is_own())
                 .max_by_key(|&at| self.stretches[at].length());
             let Some(at) = longest else {
                 return;
