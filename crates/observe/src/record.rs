@@ -152,13 +152,14 @@ mod tests {
             bytes.extend(thread(10, 120, "sleeper"));
             bytes.extend(thread(20, 9, "urgent"));
             bytes.extend(6u64.to_ne_bytes());
+            bytes.extend([0; 16]);
             match decode(&bytes)?.what {
                 KernelEvent::Switch { left, .. } => Some(left),
                 _ => None,
             }
         };
         assert_eq!(left(0, NONE), Some(Left::Preempted));
-        let asleep = Left::Asleep { uninterruptible: true, syscall: None };
+        let asleep = Left::Asleep { uninterruptible: true, syscall: None, place: Place::default() };
         assert_eq!(left(3, NONE), Some(asleep));
         assert_eq!(left(4, 4711), Some(Left::Stopped { process: 4711 }));
         assert_eq!(left(8, NONE), Some(Left::Traced));

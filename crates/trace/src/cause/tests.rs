@@ -19,6 +19,8 @@ const SPIN: Seen =
     Seen { tid: 30, comm: Comm(*b"spin\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::Ordinary };
 const IDLE: Seen = Seen { tid: 0, comm: Comm([0; 16]), class: Class::Idle };
 const NOWHERE: Place = Place { first: 0, second: 0, stack: 0 };
+const NAPS: Edge =
+    Edge::Sleeps { tid: ME.tid, syscall: Some(230), uninterruptible: false, place: NOWHERE };
 const NAP: Left = Left::Asleep { uninterruptible: false, syscall: Some(230), place: NOWHERE };
 
 fn us(micros: u64) -> Instant {
@@ -496,7 +498,7 @@ fn a_wake_up_that_races_with_falling_asleep_is_no_hole() {
     let races = Record { cpu: 2, ..waking(1100, Some(SPIN)) };
     observer.take(&races);
     let asleep = observer.take(&switch(1102, ME, NAP, [297, 0], HOG));
-    assert_eq!(asleep, [Some(Edge::Sleeps { tid: ME.tid, syscall: Some(230) }), None]);
+    assert_eq!(asleep, [Some(NAPS), None]);
     let comes = observer.take(&switch(1300, HOG, NAP, [100, 297], ME));
     assert_eq!(comes, [None, Some(Edge::Wakes { tid: ME.tid, due: None, waker: Some(SPIN) })]);
     assert_eq!((observer.take_lost(), observer.holes()), (vec![], 0));
@@ -552,8 +554,7 @@ fn jobs_of(
 ) -> Vec<(Instant, Instant)> {
     let mut jobs = ThreadJobs::new();
     jobs.add(ME.tid, 0);
-    let asleep = Edge::Sleeps { tid: ME.tid, syscall: Some(230) };
-    jobs.take(us(500), asleep);
+    jobs.take(us(500), NAPS);
     let mut ends = Vec::new();
     for record in records {
         for edge in observer.take(&record).into_iter().flatten() {
@@ -593,7 +594,7 @@ fn a_thread_that_is_stopped_asleep_is_late_by_its_timer() {
 
     // The timer is not due yet when the thread goes on: it is in time.
     let mut observer = observe([]);
-    let again = Left::Asleep { uninterruptible: false, syscall: Some(219) };
+    let again = Left::Asleep { uninterruptible: false, syscall: Some(219), place: NOWHERE };
     let restarts = [
         switch(1910, ME, again, [210, 0], IDLE),
         hard(2500, true),
