@@ -171,9 +171,9 @@ fn in_close_succession() {
         upcalls.push(processor_time_of(|| {
             _ = admission.admit(one, &asker, &what, now).expect("room")
         }));
-        now = now + APART;
+        now += APART;
         release(&mut admission, &mut releases, now);
-        now = now + APART;
+        now += APART;
         if at % 10 == 0 {
             let what = reservation("1ms/10ms");
             loop {
@@ -184,11 +184,11 @@ fn in_close_succession() {
                     reservations.push(took);
                     break;
                 }
-                now = now + LATER;
+                now += LATER;
             }
-            now = now + APART;
+            now += APART;
             release(&mut admission, &mut releases, now);
-            now = now + LATER;
+            now += LATER;
         }
     }
     show("upcalls in close succession", upcalls);
