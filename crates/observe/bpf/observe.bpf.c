@@ -21,9 +21,29 @@ typedef __s64 s64;
 
 #define FOLLOWED __attribute__((preserve_access_index))
 
+struct cgroup {
+	int level;
+	struct cgroup_root *root;
+} FOLLOWED;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} FOLLOWED;
+
+/* A group of the scheduler: a control group that has the controller. */
+struct task_group {
+	struct cgroup_subsys_state css;
+} FOLLOWED;
+
+/* The control groups of a thread; this one is of version 2. */
+struct css_set {
+	struct cgroup *dfl_cgrp;
+} FOLLOWED;
+
 struct cfs_rq {
 	int throttled;
 	int throttle_count;
+	struct task_group *tg;
 } FOLLOWED;
 
 struct sched_entity {
@@ -54,6 +74,7 @@ struct task_struct {
 	unsigned int frozen : 1;
 	struct signal_struct *signal;
 	struct sigpending pending;
+	struct css_set *cgroups;
 } FOLLOWED;
 
 /* Since Linux 6.18 a group's quota throttles each thread by itself. */
@@ -109,6 +130,7 @@ enum kind {
 	GAP = 10,
 	SYSTEM_CALL = 11,
 	STOP_SIGNAL = 12,
+	QUEUED_THROTTLED = 13,
 };
 
 struct head {
@@ -173,8 +195,10 @@ struct woken {
 #define LAST_STOP 22
 /* The priorities of ordinary threads begin here (MAX_RT_PRIO). */
 #define ORDINARY 100
-/* Control groups above a thread whose quotas are looked at. */
-#define DEEPEST 16
+/* Groups of the scheduler above a thread whose quotas are looked at. */
+#define DEEPEST 32
+/* Which group's quota is used up is not known. */
+#define NO_LEVEL 0xff
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -347,22 +371,33 @@ static __always_inline void call_ends(struct of_cpu *cpu, struct watched *thread
 	}
 }
 
-/* The number of groups between a thread and the one whose quota is used up: 0 is its own. */
+/* The number of control groups from a thread's own, 0, up to the one whose quota is used up. The
+ * scheduler has no group for a control group of version 2 without the controller: its threads are
+ * in the next group above that has it. So the control groups are counted, not the scheduler's. */
 static __always_inline u32 level_of_quota(struct task_struct *task)
 {
 	struct sched_entity *entity = &task->se;
-	u32 level;
+	struct cgroup *own, *group;
+	int level;
+	u32 up;
 
-	for (level = 0; level < DEEPEST; level++) {
+	for (up = 0; up < DEEPEST; up++) {
 		struct cfs_rq *queue = BPF_CORE_READ(entity, cfs_rq);
 
-		if (queue && BPF_CORE_READ_BITFIELD_PROBED(queue, throttled))
-			return level;
+		if (queue && BPF_CORE_READ_BITFIELD_PROBED(queue, throttled)) {
+			group = BPF_CORE_READ(queue, tg, css.cgroup);
+			own = BPF_CORE_READ(task, cgroups, dfl_cgrp);
+			/* In version 1 each group has the controller. */
+			if (BPF_CORE_READ(group, root) != BPF_CORE_READ(own, root))
+				own = BPF_CORE_READ(task, se.cfs_rq, tg, css.cgroup);
+			level = BPF_CORE_READ(own, level) - BPF_CORE_READ(group, level);
+			return level < 0 || level > NO_LEVEL ? NO_LEVEL : level;
+		}
 		entity = BPF_CORE_READ(entity, parent);
 		if (!entity)
 			break;
 	}
-	return 0;
+	return NO_LEVEL;
 }
 
 static __always_inline int is_throttled(struct task_struct *task)
@@ -464,6 +499,23 @@ int BPF_PROG(wakes, struct task_struct *task)
 		name(&record->waker, bpf_get_current_task_btf());
 	}
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Before Linux 6.18 a quota throttles whole queues, and a thread may be woken onto such a queue.
+ * Later kernels let it run until it leaves the kernel, and then throttle it by itself. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(is_queued, struct task_struct *task)
+{
+	struct task_struct___throttled *one = (void *)task;
+	struct of_cpu *cpu = here();
+	u32 tid;
+
+	if (!cpu || bpf_core_field_exists(one->throttled) || !is_throttled(task))
+		return 0;
+	tid = task->pid;
+	if (bpf_map_lookup_elem(&watched, &tid))
+		tell(cpu, QUEUED_THROTTLED, 0, tid, level_of_quota(task));
 	return 0;
 }
 

@@ -28,8 +28,8 @@ const NEEDED: [&str; 7] = [
     "irq_handler_ends",
 ];
 /// The programs that a kernel may not accept: interrupts of one architecture, timers' due times,
-/// system calls, signals, faults.
-const MAYBE: [&str; 14] = [
+/// system calls, signals, quotas, faults.
+const MAYBE: [&str; 15] = [
     "local_timer_begins",
     "local_timer_ends",
     "reschedule_begins",
@@ -42,6 +42,7 @@ const MAYBE: [&str; 14] = [
     CALLS[0],
     CALLS[1],
     "signalled",
+    "is_queued",
     FAULTS[0],
     FAULTS[1],
 ];
@@ -59,6 +60,9 @@ pub fn hidden_without(missing: &str) -> &'static str {
             "the time of system calls: it counts as the thread's other work"
         }
         "signalled" => "who stopped a thread",
+        "is_queued" => {
+            "a quota that is exhausted when a thread is woken: it seems to wait for whoever runs"
+        }
         "program_faults" | "kernel_faults" | FAULT_ENDS => {
             "page faults: they count as the thread's own work"
         }

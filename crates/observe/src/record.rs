@@ -21,6 +21,8 @@ const STOPPED: u8 = 4;
 const TRACED: u8 = 8;
 const FROZEN: u8 = 16;
 const THROTTLED: u8 = 32;
+/// The number of levels if it is not known.
+const NO_LEVEL: u8 = 0xff;
 const WAS_FROZEN: u8 = 1;
 const TO_STOP: u8 = 2;
 /// The number of a system call if there were several.
@@ -41,7 +43,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
                 STOPPED => Left::Stopped { process: number },
                 TRACED => Left::Traced,
                 FROZEN => Left::Frozen,
-                THROTTLED => Left::Throttled { levels: u8::try_from(number).ok()? },
+                THROTTLED => Left::Throttled { levels: levels(number.into())? },
                 _ if flag & ASLEEP == 0 => Left::Preempted,
                 _ => {
                     let syscall = Some(number).filter(|&number| number != NONE);
@@ -85,9 +87,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
             let sender = seen(bytes.get(HEAD..WOKEN)?);
             KernelEvent::StopSignal { process: number, sender }
         }
+        13 => KernelEvent::WokenThrottled { tid: number, levels: levels(value)? },
         _ => return None,
     };
     Some(Record { at, cpu, what })
+}
+
+/// Decodes the level of a group with a quota, which may not be known.
+fn levels(number: u64) -> Option<Option<u8>> {
+    let levels = u8::try_from(number).ok()?;
+    Some(Some(levels).filter(|&levels| levels != NO_LEVEL))
 }
 
 fn seen(bytes: &[u8]) -> Seen {
@@ -164,7 +173,8 @@ mod tests {
         assert_eq!(left(4, 4711), Some(Left::Stopped { process: 4711 }));
         assert_eq!(left(8, NONE), Some(Left::Traced));
         assert_eq!(left(16, NONE), Some(Left::Frozen));
-        assert_eq!(left(32, 2), Some(Left::Throttled { levels: 2 }));
+        assert_eq!(left(32, 2), Some(Left::Throttled { levels: Some(2) }));
+        assert_eq!(left(32, 0xff), Some(Left::Throttled { levels: None }));
     }
 
     #[test]
@@ -202,6 +212,9 @@ mod tests {
         };
         assert_eq!(what(&head(11, 1, 12, 5_000 << 16 | 230)), in_call(Some(230), true));
         assert_eq!(what(&head(11, 0, 12, 5_000 << 16 | 0xffff)), in_call(None, false));
+        let throttled = |levels| Some(KernelEvent::WokenThrottled { tid: 12, levels });
+        assert_eq!(what(&head(13, 0, 12, 1)), throttled(Some(1)));
+        assert_eq!(what(&head(13, 0, 12, 0xff)), throttled(None));
         assert_eq!(what(&head(7, 1, 300, 0)), None);
         assert_eq!(what(&head(99, 0, 0, 0)), None);
         assert_eq!(what(&[1; 5]), None);

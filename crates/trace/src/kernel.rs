@@ -113,8 +113,8 @@ pub enum Left {
     },
     /// The thread could have gone on, but the quota of a control group was exhausted.
     Throttled {
-        /// The number of groups from the thread's own, 0, up to that one.
-        levels: u8,
+        /// The number of groups from the thread's own, 0, up to that one, if that is known.
+        levels: Option<u8>,
     },
     /// A signal stopped its process.
     Stopped {
@@ -186,6 +186,13 @@ pub enum KernelEvent {
         waker: Option<Seen>,
         /// What the wake-up is for.
         wake: Wake,
+    },
+    /// A thread was woken while the quota of a control group was exhausted.
+    WokenThrottled {
+        /// The thread id.
+        tid: u32,
+        /// As in [`Left::Throttled`].
+        levels: Option<u8>,
     },
     /// The handler of a hardware interrupt began or ended.
     HardIrq {

@@ -15,8 +15,8 @@ pub enum Throttler {
     Kernel,
     /// The kernel: the quota of a control group (cpu.max).
     Quota {
-        /// The number of groups from the thread's own, 0, up to that one.
-        levels: u8,
+        /// The number of groups from the thread's own, 0, up to that one, if that is known.
+        levels: Option<u8>,
     },
     /// Punctual's own enforcement.
     Punctual,
@@ -143,10 +143,13 @@ impl fmt::Display for Spent {
             Self::SoftIrq(vector) => write!(f, "softirq {}", softirq_name(*vector)),
             Self::LateTimer => f.write_str("its wake-up came late"),
             Self::Throttled(Throttler::Kernel) => f.write_str("the kernel throttled it"),
-            Self::Throttled(Throttler::Quota { levels: 0 }) => {
+            Self::Throttled(Throttler::Quota { levels: None }) => {
+                f.write_str("the CPU quota of its control group or of one above it was exhausted")
+            }
+            Self::Throttled(Throttler::Quota { levels: Some(0) }) => {
                 f.write_str("the CPU quota of its control group was exhausted")
             }
-            Self::Throttled(Throttler::Quota { levels }) => {
+            Self::Throttled(Throttler::Quota { levels: Some(levels) }) => {
                 let plural = if *levels == 1 { "" } else { "s" };
                 write!(
                     f,

@@ -280,13 +280,13 @@ fn any_records_give_stretches_without_gaps_and_shares_that_add_up() {
             let left = [
                 NAP,
                 Left::Preempted,
-                Left::Throttled { levels: 1 },
+                Left::Throttled { levels: Some(1) },
                 Left::Stopped { process: 1 },
                 Left::Traced,
                 Left::Frozen,
             ];
             let wake = [Wake::ToRun, Wake::OfFrozen, Wake::ToStop][rng.random_range(0..3)];
-            let what = match rng.random_range(0..13) {
+            let what = match rng.random_range(0..14) {
                 0 | 1 => KernelEvent::Switch {
                     prev: who(&mut rng),
                     left: left[rng.random_range(0..left.len())],
@@ -296,6 +296,7 @@ fn any_records_give_stretches_without_gaps_and_shares_that_add_up() {
                 },
                 2 => KernelEvent::Waking { tid: ME.tid, waker: None, wake },
                 10 => KernelEvent::Waking { tid: ME.tid, waker: Some(who(&mut rng)), wake },
+                13 => KernelEvent::WokenThrottled { tid: ME.tid, levels: None },
                 11 => KernelEvent::StopSignal { process: rng.random_range(0..99), sender: HOG },
                 12 => KernelEvent::InSystemCall {
                     tid: ME.tid,
@@ -512,17 +513,35 @@ fn a_quota_that_is_exhausted_is_named_with_the_group_that_has_it() {
         waking(1000, None),
         switch(1000, IDLE, Left::Preempted, [0, 200], SPIN),
         switch(1000, SPIN, Left::Preempted, [0, 200], ME),
-        switch(1100, ME, Left::Throttled { levels: 2 }, [300, 0], HOG),
+        switch(1100, ME, Left::Throttled { levels: Some(2) }, [300, 0], HOG),
         switch(1700, HOG, NAP, [600, 300], ME),
         switch(1800, ME, NAP, [400, 0], IDLE),
     ]);
     let main = *verdict(&observer, 1800).main().expect("late");
-    let quota = Spent::Throttled(Throttler::Quota { levels: 2 });
+    let quota = Spent::Throttled(Throttler::Quota { levels: Some(2) });
     assert_eq!((main.cause, main.took), (quota, long(600)));
     assert_eq!(
         quota.to_string(),
         "the CPU quota of the control group 2 levels above its own was exhausted"
     );
+}
+
+#[test]
+fn a_thread_that_is_woken_while_its_quota_is_exhausted_waits_for_that() {
+    let quota = Throttler::Quota { levels: Some(0) };
+    let observer = observe([
+        switch(900, ME, NAP, [200, 0], HOG),
+        waking(1000, None),
+        at(1001, KernelEvent::WokenThrottled { tid: ME.tid, levels: Some(0) }),
+        switch(1700, HOG, NAP, [600, 200], ME),
+        // One that runs is not held.
+        at(1701, KernelEvent::WokenThrottled { tid: ME.tid, levels: Some(0) }),
+        switch(1800, ME, NAP, [300, 0], IDLE),
+    ]);
+    let spent = observer.stretches(ME.tid, us(1001), us(1800));
+    let of = |start, end, spent| Stretch { start: us(start), end: us(end), spent };
+    let expected = [of(1001, 1700, Spent::Throttled(quota)), of(1700, 1800, Spent::Own)];
+    assert_eq!(spent, expected);
 }
 
 #[test]

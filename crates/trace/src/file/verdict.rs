@@ -12,6 +12,8 @@ use crate::kernel::{Class, Comm, Interrupt, Seen};
 
 /// The number of causes of one job that are written. Beyond it, the smallest shares are left out.
 pub(super) const MOST_CAUSES: usize = 1 << 12;
+/// The number of levels in the wire format if it is not known.
+const NO_LEVEL: u8 = u8::MAX;
 
 /// A verdict in the wire format.
 #[derive(Serialize, Deserialize)]
@@ -151,7 +153,9 @@ impl WireSpent {
             Spent::Unknown => Self::Unknown,
             Spent::Subject(number) => Self::Subject(number),
             Spent::System { syscall } => Self::System { syscall },
-            Spent::Throttled(Throttler::Quota { levels }) => Self::ThrottledByQuota { levels },
+            Spent::Throttled(Throttler::Quota { levels }) => {
+                Self::ThrottledByQuota { levels: levels.unwrap_or(NO_LEVEL) }
+            }
             Spent::Stopped { by } => Self::Stopped { by: by.map(WireSeen::of) },
             Spent::Traced => Self::Traced,
             Spent::Frozen => Self::Frozen,
@@ -176,7 +180,10 @@ impl WireSpent {
             Self::Unknown => Spent::Unknown,
             Self::Subject(number) => Spent::Subject(number),
             Self::System { syscall } => Spent::System { syscall },
-            Self::ThrottledByQuota { levels } => Spent::Throttled(Throttler::Quota { levels }),
+            Self::ThrottledByQuota { levels } => {
+                let levels = Some(levels).filter(|&levels| levels != NO_LEVEL);
+                Spent::Throttled(Throttler::Quota { levels })
+            }
             Self::Stopped { by } => Spent::Stopped { by: by.map(WireSeen::seen) },
             Self::Traced => Spent::Traced,
             Self::Frozen => Spent::Frozen,

@@ -142,6 +142,12 @@ impl Observer {
                 }
                 return [self.wakes(tid, waker, wake, cpu, at), None];
             }
+            KernelEvent::WokenThrottled { tid, levels } => {
+                let state = self.threads.get_mut(&tid).map(|thread| &mut thread.state);
+                if let Some(State::Runnable { held, .. }) = state {
+                    *held = Some(Throttler::Quota { levels });
+                }
+            }
             KernelEvent::Moves { tid, on } => self.moves(tid, on, at),
             KernelEvent::HardIrq { vector, enter } => above(here, Above::Hard(vector), enter, at),
             KernelEvent::SoftIrq { vector, enter } => above(here, Above::Soft(vector), enter, at),
