@@ -188,7 +188,10 @@ fn commands_have_servers_with_the_levels_that_admission_gave_them_or_timetables(
     };
     let all = [reservation("x", "1ms"), reservation("y", "5ms"), command("y"), command("x")];
     let reversed = [reservation("y", "5ms"), reservation("x", "1ms"), command("x"), command("y")];
-    for (contract, backend) in [(all.concat(), "server"), (reversed.concat(), "timetable")] {
+    for (contract, backend, because) in [
+        (all.concat(), "server", "whenever it wakes"),
+        (reversed.concat(), "timetable", "not admitted with servers"),
+    ] {
         let Some((plan, _)) = of(&contract, &["--dry-run", "--json"]) else { return };
         assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
         let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
@@ -196,6 +199,8 @@ fn commands_have_servers_with_the_levels_that_admission_gave_them_or_timetables(
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         for page in [plan, json(&output)] {
             assert_eq!(page["commands"][1]["backend"], backend, "{page}");
+            let said = page["commands"][1]["because"].as_str();
+            assert!(said.is_some_and(|said| said.contains(because)), "{page}");
         }
     }
 }

@@ -8,7 +8,7 @@ use punctual_linux::bandwidth;
 use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
 use punctual_model::reservation::Reservation;
-use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
+use punctual_runtime::reservation::{KernelOffer, Refused, StartError, Unsuitable};
 use serde::{Serialize, Serializer};
 
 use crate::refusal::RefusalRecord;
@@ -155,12 +155,21 @@ impl NotStarted {
         }
     }
 
+    /// Converts the reason why no back end holds a program: this host cannot, or never so small a budget.
+    pub(super) fn unsuitable(no: Unsuitable) -> Self {
+        match no {
+            Unsuitable::TooCoarse(coarse) => Failure::refused(coarse.to_string()).into(),
+            other => Failure::cannot_here(other).into(),
+        }
+    }
+
     /// Converts the refusal of a timetable.
     pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
         match refused {
             Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
                 Failure::refused(&refused).into()
             }
+            Refused::Unsuitable(no) => Self::unsuitable(no),
             Refused::Start(StartError::Taken { .. }) => {
                 Failure::refused(format!("{refused}; or have the kernel hold the first thread"))
                     .with(Remedy::HoldByKernel)
