@@ -127,6 +127,23 @@ fn a_dry_run_starts_nothing_and_says_what_and_why() {
 }
 
 #[test]
+fn a_dry_run_of_one_program_starts_nothing_and_says_how_it_would_be_held() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ran").to_string_lossy().into_owned();
+    for (options, part) in [(&[][..], "nothing was started"), (&["--json"], "\"because\"")] {
+        let all = [&["--reserve", "2ms/8ms", "--dry-run"], options, &["--", "touch", &file]];
+        let Some(output) = run(&all.concat()) else { return };
+        let plan = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{plan}{}", text(&output.stderr));
+        for part in ["touch", holder(), part] {
+            assert!(plan.contains(part), "{plan}");
+        }
+    }
+    assert!(fs::read_dir(&folder).expect("ours").next().is_none(), "it ran");
+}
+
+#[test]
 fn if_one_cannot_be_started_the_others_are_ended_and_it_is_named() {
     let _alone = alone();
     let contract = TWO

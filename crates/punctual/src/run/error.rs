@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 
 use punctual_analysis::Refusal;
 use punctual_client::RequestError;
+use punctual_client::want::LONGEST;
 use punctual_linux::bandwidth;
 use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
@@ -150,7 +151,12 @@ impl NotStarted {
                 Failure::refused(RefusalRecord::of_reservation(&refused, asked)).into()
             }
             punctual_client::SpawnError::Request(other) => {
-                Failure::cannot_here(format!("the broker: {other}")).into()
+                let said = format!("the broker: {other}");
+                // No broker watches the use of so long a period.
+                if asked.period() > LONGEST {
+                    return Failure::bad_input(said).into();
+                }
+                Failure::cannot_here(said).into()
             }
         }
     }
