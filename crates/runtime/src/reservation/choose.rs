@@ -315,7 +315,7 @@ mod tests {
         assert!(choose(of("1ms/10ms"), &facts()).is_ok());
         let small = of("999us/10ms");
         let refused = choose(small, &facts()).expect_err("a slot of 1099 us");
-        assert!(refused.to_string().contains("at least 1ms"), "{refused}");
+        assert!(refused.to_string().contains("the least budget is 1ms"), "{refused}");
         assert!(choose(Wish { enforcement: Enforcement::Soft, ..small }, &facts()).is_ok());
     }
 
