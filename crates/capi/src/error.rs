@@ -11,7 +11,7 @@ use punctual_linux::sched::SchedError;
 use punctual_model::best_effort::BestEffortError;
 use punctual_model::reservation::ReservationError;
 use punctual_model::upcall::UpcallError;
-use punctual_runtime::reservation::Refused;
+use punctual_runtime::reservation::{Refused, Unsuitable};
 use punctual_runtime::{CreateError, OrderError, StartError, reservation};
 
 /// The result of a call. The numbers are stable. 0 to 3 mean the same as the exit status of the
@@ -192,7 +192,8 @@ impl From<Refused> for Failure {
             Refused::DoesNotFit { .. }
             | Refused::NoRoom { .. }
             | Refused::TooMany { .. }
-            | Refused::NoBandwidth { .. } => PUNCTUAL_EREFUSED,
+            | Refused::NoBandwidth { .. }
+            | Refused::Unsuitable(Unsuitable::TooCoarse(_)) => PUNCTUAL_EREFUSED,
             Refused::AlreadyReserved { .. } => PUNCTUAL_EINVAL,
             Refused::Gone => PUNCTUAL_ENOENT,
             Refused::Unsuitable(_)

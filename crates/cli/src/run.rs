@@ -47,7 +47,7 @@ Examples:
   punctual run commands.toml
       admits the contract, then starts each [[command]] of it under its reservation
   punctual run --dry-run commands.toml
-      admits it and shows what would be started, how, and why
+      admits it and shows what would be started, how, and why; also of one program
   punctual run --trace run.ptrace commands.toml
       records every slot that was given, for punctual why, report and export (docs/trace.md)
 
@@ -112,8 +112,8 @@ pub(crate) struct Args {
     /// Start only these commands of the contract.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', requires = "contract")]
     only: Vec<String>,
-    /// Admit the contract and show what would be started, without starting it.
-    #[arg(long, requires = "contract")]
+    /// Admit it and show what would be started, how and why, without starting it.
+    #[arg(long)]
     dry_run: bool,
     /// Print the use as one line of JSON on standard error; with --dry-run, print the plan on
     /// standard output.
@@ -223,6 +223,9 @@ fn one(args: &Args, program: Program) -> Outcome {
         Ok(prepared) => prepared,
         Err(error) => return not_run(error),
     };
+    if args.dry_run {
+        return only_planned(args, &prepared);
+    }
     let ended = match prepared.run(args.trace.of_live_run("")?, tell) {
         Ok(ended) => ended,
         Err(error) => return not_run(error),
@@ -248,16 +251,7 @@ fn contract(args: &Args, file: &Path) -> Outcome {
         Err(error) => return not_prepared(args, file, &declared, error),
     };
     if args.dry_run {
-        let plan = match prepared.plan() {
-            Ok(plan) => plan,
-            Err(error) => return not_run(error),
-        };
-        if args.json {
-            output::json(&plan)?;
-        } else {
-            output::print(&(text::plan(&plan) + "\n"))?;
-        }
-        return Ok(Exit::Kept);
+        return only_planned(args, &prepared);
     }
     let ended = match prepared.run(args.trace.of_live_run(&declared.text)?, tell) {
         Ok(ended) => ended,
@@ -265,6 +259,19 @@ fn contract(args: &Args, file: &Path) -> Outcome {
     };
     report(args, &ended)?;
     Ok(Exit::OfProgram(ended.code()))
+}
+
+fn only_planned(args: &Args, prepared: &Prepared) -> Outcome {
+    let plan = match prepared.plan() {
+        Ok(plan) => plan,
+        Err(error) => return not_run(error),
+    };
+    if args.json {
+        output::json(&plan)?;
+    } else {
+        output::print(&(text::plan(&plan) + "\n"))?;
+    }
+    Ok(Exit::Kept)
 }
 
 fn report(args: &Args, ended: &Ended) -> Result<(), Failure> {

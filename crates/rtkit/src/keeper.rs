@@ -164,6 +164,29 @@ impl Keeper {
         done.and(outcome)
     }
 
+    /// Takes back all grants. Their threads become ordinary ones.
+    ///
+    /// # Errors
+    /// The reason why the broker does not answer; some grants then stay.
+    pub(crate) fn take_back(&self) -> Result<(), Denied> {
+        let mut table = self.lock();
+        let mut outcome = Ok(());
+        for (_, mut served) in std::mem::take(&mut *table) {
+            let pid = served.process.holder.pid;
+            match served.take_back(self) {
+                Ok(()) => info!(pid, program = served.process.comm, "taken back, as asked for"),
+                Err(why) => outcome = Err(why.into()),
+            }
+            if !served.given.is_empty()
+                && let Err(why) = self.keep(&mut table, served)
+            {
+                outcome = Err(why.into());
+            }
+        }
+        self.save(&table);
+        outcome
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Served>> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -347,6 +370,17 @@ impl Served {
         let (grant, pid, uid) = (granted.id(), self.process.holder.pid, self.process.uid);
         info!(%grant, pid, uid, %thread, program, what = %granted.want().what, "granted");
         self.given.push(Given { start, granted });
+        Ok(())
+    }
+
+    fn take_back(&mut self, keeper: &Keeper) -> Result<(), ClientError> {
+        if self.connection.is_none() {
+            self.connect(keeper)?;
+        }
+        let Some(broker) = &mut self.connection else { return Err(ClientError::Closed) };
+        while let Some(one) = self.given.pop() {
+            release(broker, one.granted)?;
+        }
         Ok(())
     }
 

@@ -25,6 +25,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Time;
 use std::{fs, thread};
 
@@ -57,7 +58,7 @@ may ask the broker for other processes. DBUS_SYSTEM_BUS_ADDRESS names another bu
 punctual status lists the grants; docs/rtkit.md lists every key of the configuration and what \
 differs from rtkit. Logs go to standard error; RUST_LOG=debug logs more.
 
-Exit codes: 0 the configuration is right, 2 bad usage or bad configuration, 3 this host cannot: no \
+Exit codes: 0 the configuration is right, or the service was asked to end, 2 bad usage or bad configuration, 3 this host cannot: no \
 bus, another rtkit, or no permission.";
 
 /// Gives threads of desktop programs real-time guarantees: speaks org.freedesktop.RealtimeKit1 on the
@@ -131,9 +132,10 @@ fn run(args: &Args) -> Result<(), Failure> {
     runtime.map_err(cannot_here)?.block_on(serve(config, keeper))
 }
 
-/// Serves until the bus is gone.
+/// Serves until it is asked to end, or the bus is gone.
 async fn serve(config: Config, keeper: Arc<Keeper>) -> Result<(), Failure> {
-    let service = Service { config, keeper: Arc::clone(&keeper) };
+    let ends = Arc::new(AtomicBool::new(false));
+    let service = Service { config, keeper: Arc::clone(&keeper), ends: Arc::clone(&ends) };
     let bus = zbus::connection::Builder::system().and_then(|bus| {
         // zbus would take the name from another service, and give it to the next.
         let bus = bus.allow_name_replacements(false).replace_existing_names(false);
@@ -155,6 +157,10 @@ async fn serve(config: Config, keeper: Arc<Keeper>) -> Result<(), Failure> {
     };
     thread::Builder::new().name("keeper".into()).spawn(watch).map_err(cannot_here)?;
     bus.closed().await;
+    if ends.load(Ordering::Relaxed) {
+        info!("ended, as asked for");
+        return Ok(());
+    }
     Err(cannot_here("the system bus has closed the connection: start this service again with it"))
 }
 

@@ -1,6 +1,7 @@
 //! The interface `org.freedesktop.RealtimeKit1`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_client::{ClientError, RequestError};
 use tracing::debug;
@@ -25,6 +26,8 @@ const MAX_PRIORITY: i32 = 99;
 pub(crate) struct Service {
     pub(crate) config: Config,
     pub(crate) keeper: Arc<Keeper>,
+    /// Set once `Exit` was called.
+    pub(crate) ends: Arc<AtomicBool>,
 }
 
 #[interface(name = "org.freedesktop.RealtimeKit1")]
@@ -71,6 +74,36 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> fdo::Result<()> {
         self.high_priority(bus, &header, Some(process), thread, priority).await
+    }
+
+    /// Takes back the grants of all programs.
+    async fn reset_known(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> fdo::Result<()> {
+        target::check_administrator(bus, &header).await?;
+        self.ask(Keeper::take_back).await
+    }
+
+    /// Refuses: threads that others made real-time are not this service's.
+    fn reset_all(&self) -> fdo::Result<()> {
+        Err(fdo::Error::NotSupported(
+            "only what was granted here can be taken back: call ResetKnown".to_owned(),
+        ))
+    }
+
+    /// Ends the service, as SIGTERM does: grants go on for the broker's `grace`.
+    async fn exit(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> fdo::Result<()> {
+        target::check_administrator(bus, &header).await?;
+        self.ends.store(true, Ordering::Relaxed);
+        // It waits for this call's own answer.
+        tokio::spawn(bus.clone().graceful_shutdown());
+        Ok(())
     }
 
     /// Returns the limit on running time that a program sets for itself before it asks.

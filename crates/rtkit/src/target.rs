@@ -89,10 +89,9 @@ pub(crate) async fn of(
     header: &Header<'_>,
     named: Option<u64>,
 ) -> Result<Process, Error> {
-    let sender = header.sender().ok_or_else(|| Error::Failed("a message without sender".into()))?;
+    let sender = sender_in(header)?;
     let credentials = credentials(bus, sender).await?;
-    let uid = credentials.unix_user_id();
-    let uid = uid.ok_or_else(|| Error::AuthFailed("the bus does not know your user".into()))?;
+    let uid = user_of(&credentials)?;
     let process = match named {
         Some(pid) => opened(i32::try_from(pid).unwrap_or(-1), pid)?,
         None => sender_of(bus, sender, &credentials).await?,
@@ -104,6 +103,30 @@ pub(crate) async fn of(
         )));
     }
     Ok(process)
+}
+
+/// Checks that a message comes from root or from this service's own user.
+///
+/// # Errors
+/// `AccessDenied` if it does not.
+pub(crate) async fn check_administrator(
+    bus: &Connection,
+    header: &Header<'_>,
+) -> Result<(), Error> {
+    let uid = user_of(&credentials(bus, sender_in(header)?).await?)?;
+    if uid == 0 || uid == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(Error::AccessDenied(format!("you are user {uid}, and only root may ask this")))
+}
+
+fn sender_in<'a>(header: &'a Header<'_>) -> Result<&'a UniqueName<'a>, Error> {
+    header.sender().ok_or_else(|| Error::Failed("a message without sender".into()))
+}
+
+fn user_of(credentials: &ConnectionCredentials) -> Result<u32, Error> {
+    let uid = credentials.unix_user_id();
+    uid.ok_or_else(|| Error::AuthFailed("the bus does not know your user".into()))
 }
 
 /// Returns the process that connected to the bus as `sender`.

@@ -26,6 +26,7 @@ use thiserror::Error;
 
 use crate::ratio::{Ratio, Utilisation};
 use crate::steps::Steps;
+use crate::verdict::Shortfall;
 
 use super::harmonic::{Wanted, choices};
 use super::placement::{NoPlace, Placed, place};
@@ -52,44 +53,61 @@ impl Limits {
         Self { context_switch: host.slot_allowance, ..Self::default() }
     }
 
-    /// Checks that slots can hold `reservation` to its budget. A slot is longer than its budget by
-    /// the switch, and a hard reservation may get at most a tenth more than its budget.
+    /// Checks that slots and budgets can be ended precisely enough for `reservation`. Each is longer
+    /// by the switch: a soft reservation has at least that as its budget, and a hard one may get at
+    /// most a tenth more than its budget.
     ///
     /// # Errors
-    /// Returns the least budget that a hard reservation can have.
+    /// Returns the least budget that the reservation can have.
     pub fn hold(
         &self,
         reservation: Reservation,
         enforcement: Enforcement,
     ) -> Result<(), TooCoarse> {
-        let (allowance, least) = (self.context_switch, self.context_switch * 10);
-        if enforcement == Enforcement::Soft || reservation.budget() >= least {
+        let allowance = self.context_switch;
+        let least = match enforcement {
+            Enforcement::Soft => allowance,
+            Enforcement::Hard => allowance * 10,
+        };
+        if reservation.budget() >= least {
             return Ok(());
         }
-        Err(TooCoarse { reservation, allowance, least })
+        Err(TooCoarse { reservation, enforcement, allowance, least })
     }
 }
 
-/// A hard reservation may not get a tenth more than its budget.
+/// A budget is too small for the precision with which slots and budgets end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "it cannot be held hard to {reservation}: each slot or budget ends up to {allowance} late, and a tenth \
-     of the budget is the most; {}, or ask for a soft one", instead(.reservation, .least)
+    "it cannot be held to {reservation}, {}: each slot or budget ends up to {allowance} late here, as assumed or \
+     calibrated, {}", .enforcement.name(), instead(self)
 )]
 pub struct TooCoarse {
     /// The requested reservation.
     pub reservation: Reservation,
+    /// Soft or hard.
+    pub enforcement: Enforcement,
     /// The time by which each slot is longer.
     pub allowance: Service,
     /// The smallest budget that can be held.
     pub least: Service,
 }
 
-fn instead(reservation: &Reservation, least: &Service) -> String {
-    if least.at_full_speed() <= reservation.period() {
-        format!("a budget of at least {least} can be")
-    } else {
-        format!("a budget of at least {least}, in a longer period, can be")
+impl TooCoarse {
+    /// Returns what the budget lacks.
+    pub(crate) fn shortfall(&self) -> Shortfall {
+        Shortfall::Time((self.least - self.reservation.budget()).at_full_speed())
+    }
+}
+
+fn instead(TooCoarse { reservation, enforcement, least, .. }: &TooCoarse) -> String {
+    let fits = least.at_full_speed() <= reservation.period();
+    let longer = if fits { "" } else { ", in a longer period" };
+    match enforcement {
+        Enforcement::Soft => format!("and the least budget is {least}{longer}"),
+        Enforcement::Hard => format!(
+            "and a tenth of the budget is the most: the least budget is {least}{longer}; or ask for a soft one"
+        ),
     }
 }
 

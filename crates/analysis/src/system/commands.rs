@@ -106,7 +106,9 @@ impl<Id: Copy + Ord> System<Id> {
         self.refuse_both_back_ends(false)?;
         cpu.map_or(Ok(()), |cpu| self.has_cpu(cpu))?;
         let hold = self.tables.rules().limits.hold(reservation, enforcement);
-        hold.map_err(|coarse| no_timetable(Resource::Bandwidth, None, coarse.to_string()))?;
+        hold.map_err(|coarse| {
+            no_timetable(Resource::Bandwidth, Some(coarse.shortfall()), coarse.to_string())
+        })?;
         let candidates: Vec<u16> = cpu.map_or_else(|| self.numbers.clone(), |cpu| Vec::from([cpu]));
         let idle = |cpu: &u16| self.followed.get(cpu).is_none_or(|followed| followed.is_empty());
         let mut beside_server = None;

@@ -99,7 +99,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
         let offer = largest(reservation, |trial| {
             let steps = &mut Steps::new(Steps::ADMISSION / 16).briefly();
-            trial.budget() >= self.host.slot_allowance
+            self.ends_in_time(trial, enforcement).is_ok()
                 && cpus.iter().any(|&cpu| {
                     let fits = self.serve_on(cpu, id, trial, steps).is_ok();
                     if fits {
@@ -134,15 +134,9 @@ impl<Id: Copy + Ord> System<Id> {
         enforcement: Enforcement,
     ) -> Result<(), Box<Refusal>> {
         let hold = self.tables.rules().limits.hold(reservation, enforcement);
-        hold.map_err(|coarse| no_server(Resource::Bandwidth, None, coarse.to_string()))?;
-        let (budget, least) = (reservation.budget(), self.host.slot_allowance);
-        if budget >= least {
-            return Ok(());
-        }
-        let why =
-            format!("a budget of {budget} ends up to {least} late here: the least is {least}");
-        let short = Shortfall::Time((least - budget).at_full_speed());
-        Err(no_server(Resource::Cpu, Some(short), why))
+        hold.map_err(|coarse| {
+            no_server(Resource::Bandwidth, Some(coarse.shortfall()), coarse.to_string())
+        })
     }
 
     fn serve_on(

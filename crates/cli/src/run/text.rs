@@ -13,13 +13,18 @@ use super::notices::taken_back;
 /// Describes how programs would be started.
 pub(super) fn plan(plan: &Plan) -> String {
     let mut rest = String::new();
-    for Planned { name, channel, .. } in &plan.commands {
-        if let (Some(name), Some(channel)) = (name, channel) {
-            rest += &format!("\n{name}: through a channel: {channel}");
+    for planned in &plan.commands {
+        if let Some(channel) = &planned.channel {
+            rest += &format!("\n{}: through a channel: {channel}", name_of(planned));
         }
     }
     rest.extend(plan.only_admitted.iter().flat_map(|line| ["\n", line]));
     format!("{}{rest}\nadmitted; nothing was started", plan_table(plan))
+}
+
+/// Returns the name in the contract, or the program.
+fn name_of(planned: &Planned) -> &str {
+    planned.name.as_ref().or(planned.run.first()).map_or("", String::as_str)
 }
 
 fn plan_table(plan: &Plan) -> Table {
@@ -28,9 +33,9 @@ fn plan_table(plan: &Plan) -> Table {
     table.set_header(["command", "reservation", "enforcement", "by", "CPU", "because"]);
     // Reasons are sentences, so they are wrapped to fit an ordinary terminal.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
-    for Planned { name, terms, .. } in &plan.commands {
-        let (name, none) = (name.clone().unwrap_or_default(), || "-".to_owned());
-        table.add_row(match terms {
+    for planned in &plan.commands {
+        let (name, none) = (name_of(planned).to_owned(), || "-".to_owned());
+        table.add_row(match &planned.terms {
             None => [name, none(), none(), none(), none(), "ordinary".into()],
             Some(terms) => [
                 name,

@@ -196,6 +196,10 @@ fn a_refusal_has_its_numbers_and_what_would_be_granted() {
     ] {
         assert!(said.contains(part), "{said}");
     }
+    let Some(output) = serving.run(&["--reserve", "2ms/2s", "--", "echo", "ran"]) else { return };
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(2), ""), "{said}");
+    assert!(said.contains("the period 2s is longer than 1s"), "{said}");
     serving.nothing_is_granted();
 }
 

@@ -127,6 +127,23 @@ fn a_dry_run_starts_nothing_and_says_what_and_why() {
 }
 
 #[test]
+fn a_dry_run_of_one_program_starts_nothing_and_says_how_it_would_be_held() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ran").to_string_lossy().into_owned();
+    for (options, part) in [(&[][..], "nothing was started"), (&["--json"], "\"because\"")] {
+        let all = [&["--reserve", "2ms/8ms", "--dry-run"], options, &["--", "touch", &file]];
+        let Some(output) = run(&all.concat()) else { return };
+        let plan = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{plan}{}", text(&output.stderr));
+        for part in ["touch", holder(), part] {
+            assert!(plan.contains(part), "{plan}");
+        }
+    }
+    assert!(fs::read_dir(&folder).expect("ours").next().is_none(), "it ran");
+}
+
+#[test]
 fn if_one_cannot_be_started_the_others_are_ended_and_it_is_named() {
     let _alone = alone();
     let contract = TWO
@@ -188,7 +205,10 @@ fn commands_have_servers_with_the_levels_that_admission_gave_them_or_timetables(
     };
     let all = [reservation("x", "1ms"), reservation("y", "5ms"), command("y"), command("x")];
     let reversed = [reservation("y", "5ms"), reservation("x", "1ms"), command("x"), command("y")];
-    for (contract, backend) in [(all.concat(), "server"), (reversed.concat(), "timetable")] {
+    for (contract, backend, because) in [
+        (all.concat(), "server", "whenever it wakes"),
+        (reversed.concat(), "timetable", "not admitted with servers"),
+    ] {
         let Some((plan, _)) = of(&contract, &["--dry-run", "--json"]) else { return };
         assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
         let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
@@ -196,6 +216,8 @@ fn commands_have_servers_with_the_levels_that_admission_gave_them_or_timetables(
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         for page in [plan, json(&output)] {
             assert_eq!(page["commands"][1]["backend"], backend, "{page}");
+            let said = page["commands"][1]["because"].as_str();
+            assert!(said.is_some_and(|said| said.contains(because)), "{page}");
         }
     }
 }

@@ -38,7 +38,7 @@ fn a_contract_and_a_program_are_told_apart() {
         (&["a.toml", "--", "true"], "a contract names its own programs"),
         (&["a.toml"], "a.toml: cannot read the contract"),
         (&["a.toml", "--soft"], "--reserve"),
-        (&["--reserve", "2ms/8ms", "--dry-run", "--", "true"], "CONTRACT"),
+        (&["--dry-run"], "nothing to run"),
         (&["--reserve", "2ms/8ms", "--soft", "--hard", "--", "true"], "cannot be used with"),
         (
             &["--reserve", "2ms/8ms", "--no-broker", "--broker", "/x", "--", "true"],

@@ -4,11 +4,12 @@ use std::io::{self, ErrorKind};
 
 use punctual_analysis::Refusal;
 use punctual_client::RequestError;
+use punctual_client::want::LONGEST;
 use punctual_linux::bandwidth;
 use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
 use punctual_model::reservation::Reservation;
-use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
+use punctual_runtime::reservation::{KernelOffer, Refused, StartError, Unsuitable};
 use serde::{Serialize, Serializer};
 
 use crate::refusal::RefusalRecord;
@@ -150,8 +151,21 @@ impl NotStarted {
                 Failure::refused(RefusalRecord::of_reservation(&refused, asked)).into()
             }
             punctual_client::SpawnError::Request(other) => {
-                Failure::cannot_here(format!("the broker: {other}")).into()
+                let said = format!("the broker: {other}");
+                // No broker watches the use of so long a period.
+                if asked.period() > LONGEST {
+                    return Failure::bad_input(said).into();
+                }
+                Failure::cannot_here(said).into()
             }
+        }
+    }
+
+    /// Converts the reason why no back end holds a program: this host cannot, or never so small a budget.
+    pub(super) fn unsuitable(no: Unsuitable) -> Self {
+        match no {
+            Unsuitable::TooCoarse(coarse) => Failure::refused(coarse.to_string()).into(),
+            other => Failure::cannot_here(other).into(),
         }
     }
 
@@ -161,6 +175,7 @@ impl NotStarted {
             Refused::DoesNotFit { .. } | Refused::NoRoom { .. } | Refused::TooMany { .. } => {
                 Failure::refused(&refused).into()
             }
+            Refused::Unsuitable(no) => Self::unsuitable(no),
             Refused::Start(StartError::Taken { .. }) => {
                 Failure::refused(format!("{refused}; or have the kernel hold the first thread"))
                     .with(Remedy::HoldByKernel)

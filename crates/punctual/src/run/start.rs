@@ -13,7 +13,9 @@ use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::adaptive::Adaptive;
-use punctual_runtime::reservation::{self as held, Adapted, Choice, Held, Kind, Room, Wish};
+use punctual_runtime::reservation::{
+    self as held, Adapted, Choice, Held, Kind, Room, Unsuitable, Wish,
+};
 
 use super::error::NotStarted;
 use super::grant::GrantWatch;
@@ -153,6 +155,7 @@ fn choose(
         exact: true,
     };
     let facts = places.facts();
+    let mut because = "the contract as a whole is not admitted with servers".to_owned();
     if backend == Some(Backend::Server) || served && backend.is_none() {
         match held::choose_server(wish, facts) {
             Ok(choice) => {
@@ -179,8 +182,9 @@ fn choose(
                     return Ok(Terms { reservation, enforcement, choice, cpu, broker, adapt });
                 }
                 if backend.is_some() {
-                    return Err(Failure::cannot_here(no).into());
+                    return Err(NotStarted::unsuitable(no));
                 }
+                because = no.to_string();
             }
         }
     }
@@ -190,12 +194,13 @@ fn choose(
             enforcement: wish.enforcement,
             choice: match backend {
                 Some(_) => Choice { because: "it was asked for".to_owned(), ..choice },
-                None => choice,
+                None => Choice { because, ..choice },
             },
             cpu,
             broker: None,
             adapt: None,
         }),
+        Err(no @ Unsuitable::TooCoarse(_)) => Err(NotStarted::unsuitable(no)),
         Err(no) => {
             let no = no.to_string();
             match (first_thread_will_do(asked), missing_privilege()) {

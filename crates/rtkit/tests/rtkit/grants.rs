@@ -60,7 +60,7 @@ fn other_programs_of_the_user_may_ask_for_a_process() {
     assert!(target.ask("realtime 0").contains("InvalidArgs: priority 0 is not from 1 to 99"));
     let (pid, thread) = (target.pid(), target.thread());
     let arguments = [format!("uint64:{pid}"), format!("uint64:{thread}"), "uint32:20".to_owned()];
-    let asked = host.dbus_send("MakeThreadRealtimeWithPID", &arguments);
+    let asked = host.dbus_send(USER, "MakeThreadRealtimeWithPID", &arguments);
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
     assert_eq!(target.policy(), "SCHED_FIFO");
     assert_eq!(host.grants_of(&target).len(), 1);

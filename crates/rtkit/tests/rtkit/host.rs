@@ -190,6 +190,17 @@ impl Host {
         });
     }
 
+    /// Waits until the service has ended by itself, and returns its exit code.
+    pub(crate) fn ended_service(&mut self) -> Option<i32> {
+        let mut service = self.service.take().expect("it was started");
+        let mut ended = None;
+        eventually("the service ends", || {
+            ended = service.0.try_wait().expect("our child");
+            ended.is_some()
+        });
+        ended.expect("it has ended").code()
+    }
+
     pub(crate) fn kill_service(&mut self) {
         self.service = None;
     }
@@ -281,13 +292,13 @@ impl Host {
         caller
     }
 
-    /// Calls a method of the service with dbus-send(1) as an ordinary user.
-    pub(crate) fn dbus_send(&self, method: &str, arguments: &[String]) -> Output {
+    /// Calls a method of the service with dbus-send(1) as this user.
+    pub(crate) fn dbus_send(&self, uid: u32, method: &str, arguments: &[String]) -> Output {
         let mut command = Command::new("dbus-send");
         command.arg(format!("--bus={}", self.address())).arg("--print-reply");
         command.args(["--dest=org.freedesktop.RealtimeKit1", "/org/freedesktop/RealtimeKit1"]);
         command.arg(format!("org.freedesktop.RealtimeKit1.{method}")).args(arguments);
-        command.uid(USER).gid(USER).output().expect("dbus-send, of the package of dbus-daemon")
+        command.uid(uid).gid(uid).output().expect("dbus-send, of the package of dbus-daemon")
     }
 }
 

@@ -1,6 +1,6 @@
 //! A broker that goes and comes, and the service itself.
 
-use crate::host::{GENEROUS, Host, TRUSTING, eventually};
+use crate::host::{GENEROUS, Host, TRUSTING, USER, eventually};
 
 #[test]
 fn grants_outlive_the_broker_and_the_service() {
@@ -41,4 +41,31 @@ fn grants_outlive_the_broker_and_the_service() {
     assert_eq!(caller.policy(), "SCHED_FIFO");
     drop(late);
     eventually("its grant ends with it", || host.status().grants.len() == 1);
+}
+
+#[test]
+fn root_alone_takes_grants_back_and_ends_the_service() {
+    let Some(mut host) = Host::start(GENEROUS, TRUSTING) else { return };
+    let (mut caller, mut other) = (host.caller(), host.caller());
+    assert_eq!((caller.ask("realtime 10"), other.ask("realtime 10")), ("ok".into(), "ok".into()));
+    let asked = |host: &Host, uid, method| {
+        let answer = host.dbus_send(uid, method, &[]);
+        (answer.status.success(), String::from_utf8_lossy(&answer.stderr).into_owned())
+    };
+    for method in ["ResetKnown", "Exit"] {
+        let (done, said) = asked(&host, USER, method);
+        assert!(!done && said.contains("AccessDenied"), "{said}");
+    }
+    let (done, said) = asked(&host, 0, "ResetAll");
+    assert!(!done && said.contains("NotSupported") && said.contains("ResetKnown"), "{said}");
+    assert_eq!(host.status().grants.len(), 2);
+
+    assert_eq!(asked(&host, 0, "ResetKnown"), (true, String::new()));
+    assert_eq!((caller.policy(), other.policy()), ("SCHED_OTHER", "SCHED_OTHER"));
+    assert!(host.status().grants.is_empty());
+    assert_eq!(caller.ask("realtime 10"), "ok");
+
+    assert_eq!(asked(&host, 0, "Exit"), (true, String::new()));
+    assert_eq!(host.ended_service(), Some(0));
+    assert_eq!(caller.policy(), "SCHED_FIFO", "its grant goes on for the broker's grace");
 }

@@ -121,8 +121,8 @@ pub enum Unsuitable {
          here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
     )]
     NoFreezer(String),
-    /// A hard reservation may not get a tenth more than its budget.
-    #[error("{0}; a calibration of this host measures by how much slots are longer here")]
+    /// The budget is below what can be held here.
+    #[error(transparent)]
     TooCoarse(#[from] TooCoarse),
     /// The members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
@@ -315,7 +315,7 @@ mod tests {
         assert!(choose(of("1ms/10ms"), &facts()).is_ok());
         let small = of("999us/10ms");
         let refused = choose(small, &facts()).expect_err("a slot of 1099 us");
-        assert!(refused.to_string().contains("at least 1ms"), "{refused}");
+        assert!(refused.to_string().contains("the least budget is 1ms"), "{refused}");
         assert!(choose(Wish { enforcement: Enforcement::Soft, ..small }, &facts()).is_ok());
     }
 
@@ -333,6 +333,12 @@ mod tests {
         assert_eq!(refused, Err(Unsuitable::NoFreezer("no groups".into())));
         let small = Wish { reservation: "999us/10ms".parse().expect("valid"), ..hard };
         assert!(matches!(choose_server(small, &facts()), Err(Unsuitable::TooCoarse(_))));
+        let least = |budget: &str| Wish { reservation: budget.parse().expect("valid"), ..soft };
+        for choose in [choose, choose_server] {
+            let refused = choose(least("99us/10ms"), &facts()).expect_err("its slot may be lost");
+            assert!(refused.to_string().contains("the least budget is 100us"), "{refused}");
+            assert!(choose(least("100us/10ms"), &facts()).is_ok());
+        }
         for (wish, facts, word) in [
             (Wish { kind: Kind::OtherThread, ..soft }, facts(), "whole programs"),
             (soft, Facts { fifo: Err("no right".into()), ..facts() }, "no right"),

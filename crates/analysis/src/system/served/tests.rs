@@ -70,7 +70,7 @@ fn a_budget_below_what_can_be_ended_in_time_is_refused_with_the_least() {
     let mut system = System::new(host, UpcallOrder::LevelOrder);
     let no = system.admit(0, server("99us/10ms", None), &mut Steps::default());
     let no = no.expect_err("it would end 100 us late");
-    assert!(no.why.contains("the least is 100us"), "{}", no.why);
+    assert!(no.why.contains("the least budget is 100us"), "{}", no.why);
     assert!(system.admit(0, server("100us/10ms", None), &mut Steps::default()).is_ok());
 }
 
