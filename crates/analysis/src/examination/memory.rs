@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn memory_is_free_again_when_its_program_has_left() {
         let mut system = System::new(host(64 * MIB), UpcallOrder::LevelOrder);
-        let mut keep = |system: &mut System<u8>, id, mib| {
+        let keep = |system: &mut System<u8>, id, mib| {
             system.admit(id, Request::Memory(Bytes(mib * MIB)), &mut Steps::default())
         };
         assert!(keep(&mut system, 1, 40).is_ok());

@@ -7,7 +7,6 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use punctual::run::{MemoryUse, Outcome, Plan, Planned, Ran, Reserved, Used};
 use punctual_model::command::Backend;
 use punctual_model::time::Service;
-use punctual_model::units::Bytes;
 
 use super::notices::taken_back;
 
@@ -220,6 +219,7 @@ mod tests {
     use punctual_linux::process::Usage;
     use punctual_model::Duration;
     use punctual_model::reservation::Enforcement;
+    use punctual_model::units::Bytes;
 
     fn used(inside_ms: u64, outside_ms: u64) -> Used {
         let terms = Terms {

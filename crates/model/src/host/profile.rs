@@ -59,7 +59,7 @@ impl HostProfile {
     /// Returns the memory that may be promised of all memory of a host: half of it, in whole MiB. The
     /// kernel, the pages that programs share and all ordinary programs keep the other half.
     pub const fn promisable(all: Bytes) -> Bytes {
-        Bytes(all.0 / 2 >> 20 << 20)
+        Bytes((all.0 >> 21) << 20)
     }
 }
 
