@@ -181,9 +181,11 @@ impl Drop for Freezer {
     }
 }
 
-/// Removes groups in `parent` whose processes have ended, and lets their members go on as ordinary ones.
+/// Removes groups in `parent` whose processes have ended, with those below them, and lets their members
+/// go on as ordinary ones.
 pub(super) fn sweep_in(parent: &Path, v1: bool) {
     sweep(parent, v1, |stale| {
+        sweep_in(stale.path(), v1);
         let _ = thaw(stale, v1);
         for thread in stale.threads() {
             let _ = process::lower(thread);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use punctual_model::units::Bytes;
 
-use super::{CgroupError, Group, Hierarchy, freezer, sweep};
+use super::{CgroupError, Group, Hierarchy, freezer};
 use crate::{host, procfs};
 
 /// A group whose members keep so much memory together, with those of all groups below it. Dropping it
@@ -65,7 +65,7 @@ impl Kept {
                 "echo +memory >cgroup.subtree_control there",
             ));
         }
-        sweep(&root, false, |stale| freezer::sweep_in(stale.path(), false));
+        freezer::sweep_in(&root, false);
         let mut group = Group::make(&root, false)?;
         let me = i32::try_from(std::process::id()).unwrap_or(0);
         version2.group_of(me).iter().for_each(|own| group.set_home(own));
@@ -99,9 +99,11 @@ impl Kept {
     }
 }
 
-/// Returns the memory of this host that groups below the root of version 2 keep already.
+/// Returns the memory of this host that groups below the root of version 2 keep already. Removes those
+/// that an ended process of ours left.
 pub fn kept_by_all() -> Bytes {
     let of = |root: &Path| {
+        freezer::sweep_in(root, false);
         let groups = fs::read_dir(root).into_iter().flatten().flatten();
         let kept = groups.filter_map(|group| procfs::number(group.path().join("memory.min")));
         kept.fold(0, u64::saturating_add)
