@@ -109,7 +109,7 @@ fn run(
                 (choice, reservations.make_room(cpu, &[reservation]))
             };
             let room = room.expect("nothing else is reserved").pop().expect("one");
-            let started = reservations.spawn_in(room, &mut command, soft, choice);
+            let started = reservations.spawn_in(room, &mut command, soft, choice, None);
             let (child, held) = started.expect("it has room");
             (child, Some(held))
         }

@@ -193,7 +193,7 @@ fn share(contract: &Contract, entry: Entry) -> u128 {
             let time = contract.sender.map(|s| s.link.transmission_time(spec.frame_size));
             (time.map_or(0, |time| time.as_nanos()), spec.frame_period)
         }
-        Entry::Receiving(_) | Entry::Sending | Entry::System => return 0,
+        Entry::Receiving(_) | Entry::Command(_) | Entry::Sending | Entry::System => return 0,
     };
     ratio::share(work, period.as_nanos())
 }

@@ -17,6 +17,8 @@ pub enum EntryKind {
     Channel,
     /// `[[stream]]`
     Stream,
+    /// `[[command]]`
+    Command,
     /// `[sending]`
     Sending,
     /// `[system]`
@@ -32,6 +34,7 @@ impl EntryKind {
             Self::Reservation => "reservation",
             Self::Channel => "channel",
             Self::Stream => "stream",
+            Self::Command => "command",
             Self::Sending => "sending",
             Self::System => "system",
         }
@@ -48,13 +51,15 @@ pub(crate) enum Entry {
     /// A receiving channel, by its position among those.
     Receiving(usize),
     Stream(usize),
+    /// A command's memory.
+    Command(usize),
     Sending,
     System,
 }
 
 impl Entry {
-    /// Returns all entries of `contract` except receiving channels, because their numbers matter
-    /// for buffers alone.
+    /// Returns all entries of `contract` except receiving channels and commands, because their
+    /// numbers matter for memory alone.
     pub(crate) fn all(contract: &Contract) -> impl Iterator<Item = Self> {
         (0..contract.tasks.len())
             .map(Self::Task)
@@ -70,6 +75,7 @@ impl Entry {
             Self::Channel(at) => contract.channels[at].name().into(),
             Self::Receiving(at) => contract.receiving[at].name.clone(),
             Self::Stream(at) => contract.streams[at].name().into(),
+            Self::Command(at) => contract.commands[at].name().into(),
             Self::Sending | Self::System => String::new(),
         }
     }
@@ -81,6 +87,7 @@ impl Entry {
             Self::Reservation(_) => EntryKind::Reservation,
             Self::Channel(_) | Self::Receiving(_) => EntryKind::Channel,
             Self::Stream(_) => EntryKind::Stream,
+            Self::Command(_) => EntryKind::Command,
             Self::Sending => EntryKind::Sending,
             Self::System => EntryKind::System,
         }

@@ -50,7 +50,7 @@ pub enum Axis {
     PacketsPerBlock,
     /// The rate of the link, in bits a second; the time before each packet stays.
     Bandwidth,
-    /// The memory for buffers, in bytes.
+    /// The memory for buffers, or that a command keeps, in bytes.
     Memory,
     /// The number of CPUs.
     Cpus,
@@ -139,7 +139,8 @@ impl Offer {
         let named =
             |entry: &Entry| entry.kind(contract) == self.kind && entry.name(contract) == self.entry;
         let receiving = (0..contract.receiving.len()).map(Entry::Receiving);
-        let others = receiving.chain([Entry::Sending, Entry::System]);
+        let commands = (0..contract.commands.len()).map(Entry::Command);
+        let others = receiving.chain(commands).chain([Entry::Sending, Entry::System]);
         let entry = Entry::all(contract).chain(others).find(named)?;
         let mut changed = contract.clone();
         entry.set(self.axis, self.to, contract, &mut changed).then_some(changed)

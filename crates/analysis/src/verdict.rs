@@ -135,6 +135,8 @@ pub enum Resource {
     CpuAndLink,
     /// Memory for messages.
     Buffers,
+    /// Memory that programs keep.
+    Memory,
     /// Time within a stream's delay.
     Delay,
     /// Knowledge: the cost of sending on this host.
@@ -154,6 +156,7 @@ impl fmt::Display for Resource {
             Self::Link => "link time",
             Self::CpuAndLink => "processor and link time",
             Self::Buffers => "buffer memory",
+            Self::Memory => "memory",
             Self::Delay => "the stream's delay",
             Self::Costs => "measured costs",
             Self::Slots => "slots",

@@ -21,6 +21,7 @@ use punctual_frontend::output;
 use punctual_frontend::trace_file::TraceArgs;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{BudgetRange, Enforcement, Reservation};
+use punctual_model::units::Bytes;
 
 use self::notices::{Manner, say};
 use crate::inputs::{ProfileArgs, read_contract};
@@ -40,6 +41,8 @@ Examples:
       the same, but no more than that, with all its threads and processes
   punctual run --reserve 2ms/8ms --adapt 1ms..4ms -- ./decoder
       the same with a budget that follows what the program uses, from 1 ms to 4 ms
+  punctual run --reserve 2ms/8ms --memory 64MiB -- ./decoder
+      the same with 64 MiB of memory that the kernel takes for nothing else (docs/run.md)
   punctual run --channel 2mbit/s,delay=5ms,dest=192.0.2.7:4000 -- ./send
       a program whose datagrams to this address leave within 5 ms of their turn (docs/channels.md)
   punctual run --reserve 2ms/8ms --awake -- aplay song.wav
@@ -78,6 +81,10 @@ pub(crate) struct Args {
     /// Have the budget follow what the program uses, within this range.
     #[arg(long, value_name = "LEAST..MOST", requires = "reserve")]
     adapt: Option<BudgetRange>,
+    /// Have the program keep so much memory, with all processes that it starts: the kernel takes none of
+    /// it for others. At most half of the host's memory is promised.
+    #[arg(long, value_name = "SIZE", requires = "reserve")]
+    memory: Option<Bytes>,
     /// Let the program run as an ordinary one when its budget is used up [default with a server or a
     /// timetable].
     #[arg(long, conflicts_with = "hard", requires = "reserve")]
@@ -176,7 +183,8 @@ impl Args {
             Wanted::Timetable => Some(Backend::Timetable),
             Wanted::Server => Some(Backend::Server),
         };
-        Reserve { reservation, enforcement, backend, cpu: self.cpu, adapt: self.adapt }
+        let (cpu, adapt, memory) = (self.cpu, self.adapt, self.memory);
+        Reserve { reservation, enforcement, backend, cpu, adapt, memory }
     }
 }
 

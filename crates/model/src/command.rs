@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use thiserror::Error;
 
 use crate::reservation::{BudgetRange, Enforcement};
+use crate::units::Bytes;
 
 /// The mechanism that executes a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +68,8 @@ pub struct Holding {
     pub cpu: Option<u16>,
     /// The budgets between which its server follows its use while it runs; `None`: the budget stays.
     pub adapt: Option<BudgetRange>,
+    /// The memory that it keeps, with all processes that it starts; `None`: nothing is promised.
+    pub memory: Option<Bytes>,
 }
 
 /// A program that can be started.

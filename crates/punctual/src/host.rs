@@ -6,9 +6,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use punctual_linux::cgroup::memory::kept_by_all;
 use punctual_linux::host;
 use punctual_model::HostProfile;
 use punctual_model::host::{Calibration, SwitchCharge};
+use punctual_model::units::Bytes;
 
 use crate::{Failure, Message, Remedy};
 
@@ -168,9 +170,17 @@ fn measured(path: &Path, calibration: &Calibration, notes: Vec<Message>) -> Chos
     Chosen { host, charge: calibration.switching, stamp: Stamp::measured(path, calibration), notes }
 }
 
-/// Limits the host to the CPUs that this process may use, out of all that are online.
+/// Limits the host to the CPUs that this process may use, out of all that are online, and to the
+/// memory that may still be promised.
 fn here(chosen: Chosen) -> Chosen {
-    Chosen { host: HostProfile { cpus: usable_cpus(), ..chosen.host }, ..chosen }
+    let (cpus, memory) = (usable_cpus(), Some(memory_left()));
+    Chosen { host: HostProfile { cpus, memory, ..chosen.host }, ..chosen }
+}
+
+/// Returns the memory of this host that may be promised and that no control group keeps yet.
+pub(crate) fn memory_left() -> Bytes {
+    let most = HostProfile::promisable(host::memory());
+    Bytes(most.0.saturating_sub(kept_by_all().0))
 }
 
 /// Returns this host with its kernel's limits on reservations and with free switches. Only the
@@ -180,7 +190,8 @@ fn ideal(notes: Vec<Message>) -> Chosen {
     let reservable_ppm = deadline_limits.reservable_ppm();
     let ideal = HostProfile::ideal(usable_cpus());
     let slot_allowance = HostProfile::ASSUMED_SLOT_ALLOWANCE;
-    let host = HostProfile { reservable_ppm, deadline_limits, slot_allowance, ..ideal };
+    let memory = Some(memory_left());
+    let host = HostProfile { reservable_ppm, deadline_limits, slot_allowance, memory, ..ideal };
     Chosen { host, charge: None, stamp: Stamp::ideal(), notes }
 }
 

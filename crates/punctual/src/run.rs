@@ -23,6 +23,7 @@ mod waiting;
 
 use std::process::Command;
 
+use punctual_analysis::{Request, Steps, System, UpcallOrder};
 use punctual_model::command::{Backend, Holding};
 use punctual_model::{self as model, Contract, HostProfile};
 use punctual_runtime::reservation::Refused;
@@ -32,11 +33,12 @@ pub use error::{Error, NotAdmitted, NotStarted};
 pub use notice::{GrantNews, Notice, Observer};
 pub use plan::{Plan, Planned};
 pub use punctual_channel::client::compact::Compact;
+pub use punctual_linux::cgroup::memory::MemoryUse;
 pub use punctual_runtime::reservation::Choice;
 pub use terms::{Program, Reserve, Settings, Terms, Through};
 
-use crate::Failure;
 use crate::trace::Recorder;
+use crate::{Failure, host};
 use channel::Environment;
 use meanwhile::{KeptAwake, Traced};
 use places::{AllWanted, Places, Rooms};
@@ -104,13 +106,19 @@ impl Prepared {
     /// Prepares one program.
     ///
     /// # Errors
-    /// If nothing can hold the program here under the terms that it asks for, or its channel is
-    /// refused.
+    /// If nothing can hold the program here under the terms that it asks for, or its memory or its
+    /// channel is refused.
     pub fn program(
         program: Program,
         settings: Settings,
         observer: &mut Observer<'_>,
     ) -> Result<Self, Error> {
+        if let Some(memory) = program.reserve.and_then(|asked| asked.memory) {
+            let host = HostProfile { memory: Some(host::memory_left()), ..HostProfile::ideal(1) };
+            let mut system = System::new(host, UpcallOrder::LevelOrder);
+            let kept = system.admit(0, Request::Memory(memory), &mut Steps::default());
+            let _kept = kept.map_err(|refusal| NotAdmitted { refusal })?;
+        }
         Self::new(vec![(program, 0)], None, (usize::MAX, true), settings, observer)
     }
 

@@ -69,6 +69,7 @@ impl Program {
             backend: backend.transpose()?,
             cpu,
             adapt: adapt.map(parse).transpose()?,
+            memory: None,
         };
         let program = run::Program {
             reserve: Some(reserve),

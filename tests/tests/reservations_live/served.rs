@@ -40,7 +40,7 @@ fn serve(
     reservation: Reservation,
 ) -> (Killed, Held) {
     let room = reservations.make_room_for_server(cpu(), reservation).expect("there is room");
-    let started = reservations.spawn_in(room, command, Soft, choice.clone());
+    let started = reservations.spawn_in(room, command, Soft, choice.clone(), None);
     let (child, held) = started.expect("it has room");
     (Killed(child), held)
 }

@@ -113,7 +113,7 @@ fn without(contract: &Contract, out: &[Entry]) -> (Contract, Vec<(Entry, Entry)>
             Entry::Reservation(at) => _ = reservations.insert(at),
             Entry::Channel(at) => _ = channels.insert(at),
             Entry::Stream(at) => _ = streams.insert(at),
-            Entry::Receiving(_) | Entry::Sending | Entry::System => {}
+            Entry::Receiving(_) | Entry::Command(_) | Entry::Sending | Entry::System => {}
         }
     }
     let mut stays = Vec::new();

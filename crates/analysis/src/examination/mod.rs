@@ -1,14 +1,15 @@
 //! The examination of a contract: it is entered into a [`System`], and all findings on the way are
 //! kept.
 //!
-//! The order is `expanded` (streams become upcalls and channels), CPUs, `buffers`, `reservations`,
-//! `channels` (beneath the reservations), `tasks` (beneath both). [`fits`] returns only the verdict
+//! The order is `expanded` (streams become upcalls and channels), CPUs, `buffers`, `memory`,
+//! `reservations`, `channels` (beneath the reservations), `tasks` (beneath both). [`fits`] returns only the verdict
 //! and stops at the first refusal. [`examine`] reports the first refusal, which names the scarce
 //! resource, and still enters the later parts, so that the answer shows as much as possible.
 
 mod buffers;
 mod channels;
 mod expanded;
+mod memory;
 mod reservations;
 mod tasks;
 
@@ -72,6 +73,7 @@ fn fits_as_declared(contract: &Contract, host: &HostProfile, steps: &mut Steps) 
     let Ok(whole) = Expanded::of(contract, host) else { return false };
     let mut system = system(whole.contract(), host);
     buffers::failure(&whole).is_none()
+        && memory::enter(whole.contract(), &mut system, steps).is_none()
         && reservations::enter(whole.contract(), &mut system, |_| true, steps).next().is_none()
         && channels::enter(&whole, &mut system, steps).is_none()
         && tasks::enter(whole.contract(), host, &mut system, |_| true, steps).admitted
@@ -170,6 +172,8 @@ pub(crate) fn examine(
     }
     let contract = whole.contract();
     let mut system = system(contract, host);
+    let failure = memory::enter(contract, &mut system, steps);
+    memory::report(contract, &system, failure, &mut findings);
     let failed: Vec<Failure> =
         reservations::enter(contract, &mut system, |_| true, steps).collect();
     reservations::report(contract, host, &system, failed, &mut findings);

@@ -4,6 +4,7 @@
 //! no longer does. A new axis is one more line here.
 
 mod channel;
+mod command;
 mod search;
 mod sending;
 mod stream;
@@ -57,6 +58,7 @@ impl Entry {
             Self::Channel(at) => channel::set(original, at, axis, value, trial),
             Self::Receiving(at) => channel::set_receiving(original, at, axis, value, trial),
             Self::Stream(at) => stream::set(original, at, axis, value, trial),
+            Self::Command(at) => command::set(original, at, axis, value, trial),
             Self::Sending | Self::System => sending::set(original, axis, value, trial),
         };
         written.is_some()
@@ -70,6 +72,7 @@ impl Entry {
             Self::Channel(at) => channel::parameters(contract, at),
             Self::Receiving(at) => channel::receiving_parameters(contract, at),
             Self::Stream(at) => stream::parameters(contract, at),
+            Self::Command(at) => command::parameters(contract, at),
             Self::Sending => sending::parameters(contract),
             Self::System => sending::system_parameters(contract, host),
         };

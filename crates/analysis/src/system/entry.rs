@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use punctual_model::Reservation;
 use punctual_model::channel::{Channel, Direction, ReadLimit};
+use punctual_model::units::Bytes;
 
 use super::served::Server;
 use super::{BackEnd, Request, System};
@@ -42,6 +43,7 @@ pub(super) enum Executed {
         counted: Reservation,
     },
     Unproven,
+    Memory(Bytes),
     /// A sending channel, with its rate on the link in bits a second.
     Sending {
         /// What counts.
@@ -63,6 +65,7 @@ impl Entry {
             Executed::Timetable { cpu } => BackEnd::Timetable { cpu },
             Executed::Server { cpu, .. } => BackEnd::Server { cpu },
             Executed::Unproven => BackEnd::Unproven,
+            Executed::Memory(_) => BackEnd::Reclaim,
             Executed::Sending { .. } | Executed::BestEffort(Direction::Send) => BackEnd::Egress,
             Executed::Receiving(_) | Executed::BestEffort(Direction::Receive) => BackEnd::Ingress,
         }
@@ -146,7 +149,7 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Server { cpu, counted, .. } => {
                 self.serve_no_longer(Server::new(id, *cpu, *counted, None));
             }
-            Executed::Unproven | Executed::BestEffort(_) => {}
+            Executed::Unproven | Executed::Memory(_) | Executed::BestEffort(_) => {}
             channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
                 self.carry_no_longer(channel);
             }
@@ -166,7 +169,10 @@ impl<Id: Copy + Ord> System<Id> {
                 self.serve_again(Server::new(id, *cpu, *counted, None));
             }
             // The tables are restored separately.
-            Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
+            Executed::Timetable { .. }
+            | Executed::Unproven
+            | Executed::Memory(_)
+            | Executed::BestEffort(_) => {}
             channel @ (Executed::Sending { .. } | Executed::Receiving(_)) => {
                 self.carry_again(channel);
             }

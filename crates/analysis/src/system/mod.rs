@@ -28,6 +28,8 @@
 //! 6. `processor` and `channel-delay`: beneath a new reservation the threads of the channels stay
 //!    within the reservation that is set aside for them, and every channel is in time.
 //!
+//! Memory that a program keeps has a test of its own, `memory`, and takes nothing else.
+//!
 //! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs
 //! beyond the share set aside then, so it has tests of its own: `link`, `channel-delay` and `processor`
 //! ([`CarrierLoad`] says how much is left). The relation holds both ways: a reservation that would
@@ -56,6 +58,7 @@ mod exchange;
 mod following;
 mod kernel;
 mod leaving;
+mod memory;
 mod partition;
 mod place;
 mod request;
@@ -80,6 +83,7 @@ pub use self::exchange::Exchange;
 use self::exchange::Timetables;
 use self::kernel::OfTheKernel;
 use self::leaving::Leaving;
+pub(crate) use self::memory::MEMORY;
 pub(crate) use self::partition::{Fit, How, Spread};
 use self::place::late;
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
@@ -324,6 +328,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.within_limits(share_ppm)?;
                 Executed::Unproven
             }
+            Request::Memory(wanted) => self.keep(wanted)?,
             Request::Sending(channel) => self.send_one(channel, channel, steps)?,
             Request::Receiving(limit) => {
                 let above = self.above_carrier();

@@ -3,6 +3,7 @@
 use punctual_model::channel::{Channel, Direction, ReadLimit};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
+use punctual_model::units::Bytes;
 use punctual_model::{Instant, Reservation, Task};
 
 use crate::supply::TimeConstraint;
@@ -43,6 +44,8 @@ pub enum Request<'a> {
     Joining(Joining<'a>),
     /// A share of bandwidth, in parts per million of a CPU, without any further promise.
     Share(u64),
+    /// Memory that a program keeps.
+    Memory(Bytes),
     /// A channel whose messages are sent within its delay bound.
     Sending(&'a Channel),
     /// A channel whose messages are received for a client, in as many datagrams.
@@ -78,6 +81,7 @@ impl Request<'_> {
             Self::Share(ppm) => *ppm,
             Self::Command { .. }
             | Self::Joining(_)
+            | Self::Memory(_)
             | Self::Sending(_)
             | Self::Receiving(_)
             | Self::BestEffort(_) => 0,
@@ -107,6 +111,8 @@ pub enum BackEnd {
     },
     /// Any thread below all others, on any CPU.
     Unproven,
+    /// The kernel's reclaim, which takes none of it.
+    Reclaim,
     /// The thread that sends the messages of all channels, by the egress scheduler.
     Egress,
     /// The thread that receives the messages of all channels.

@@ -236,7 +236,14 @@ fn a_part_of_commands_with_reservations_is_offered() {
         let command = |at: usize| {
             let enforcement = if backend.is_some() { Enforcement::Hard } else { Enforcement::Soft };
             let cpu = None;
-            let held = Some(Holding { reservation: at, enforcement, backend, cpu, adapt: None });
+            let held = Some(Holding {
+                reservation: at,
+                enforcement,
+                backend,
+                cpu,
+                adapt: None,
+                memory: None,
+            });
             let run = vec!["true".into()];
             let (directory, environment, channel) = (None, Vec::new(), None);
             let name = format!("p{at}");

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use punctual::run::{Outcome, Plan, Planned, Ran, Reserved, Used};
+use punctual::run::{MemoryUse, Outcome, Plan, Planned, Ran, Reserved, Used};
 use punctual_model::command::Backend;
 use punctual_model::time::Service;
 
@@ -88,22 +88,37 @@ fn of_reservation(reserved: &Reserved) -> String {
         }
         _ => format!("{who} used an unknown part"),
     };
+    let memory = memory(reserved).map_or(String::new(), |memory| format!("; {memory}"));
     let slots = slots.map_or(String::new(), |slots| format!(", slots given: {slots}"));
     let outside = outside.map_or(String::new(), |outside| {
         format!(", and {others}{} s outside of it", seconds(outside.as_secs_f64()))
     });
     format!(
-        "; {used} of the {} s that {}, {}, offered (periods begun: {periods}{slots}){outside}",
+        "; {used} of the {} s that {}, {}, offered (periods begun: {periods}{slots}){outside}{memory}",
         seconds(offered.as_secs_f64()),
         terms.reservation,
         terms.enforcement.name(),
     )
 }
 
+/// Describes the use of memory, if some is kept.
+fn memory(reserved: &Reserved) -> Option<String> {
+    let (kept, used) = reserved.terms.memory.zip(reserved.memory)?;
+    let MemoryUse { peak, major_faults, refaults } = used;
+    let beyond = peak.is_some_and(|peak| peak > kept);
+    Some(format!(
+        "memory: {kept} promised, peak {}{}, {major_faults} major faults, {refaults} of pages that were \
+         there before",
+        peak.map_or("unknown".into(), |peak| peak.to_string()),
+        if beyond { " (what is beyond the promise is not kept)" } else { "" },
+    ))
+}
+
 /// The number of leading columns of [`table`] that are text; the others are numbers.
 const TEXTS: usize = 4;
 
-/// Returns a table with a row for each program: how it ended and what it used.
+/// Returns a table with a row for each program: how it ended and what it used, and a line for each that
+/// keeps memory.
 pub(super) fn table(outcome: &Outcome) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
@@ -155,7 +170,13 @@ pub(super) fn table(outcome: &Outcome) -> String {
     for column in table.column_iter_mut().skip(TEXTS) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    let mut text = table.to_string();
+    for Ran { name, used, .. } in &outcome.commands {
+        if let Some(memory) = used.reserved.as_ref().and_then(memory) {
+            text += &format!("\n{}: {memory}", name.as_deref().unwrap_or_default());
+        }
+    }
+    text
 }
 
 /// Returns a sentence about a broken promise, if there is one.
@@ -164,6 +185,12 @@ pub(super) fn broken(reserved: &Reserved) -> Option<String> {
         return Some(format!(
             "{}; {why}",
             taken_back(reserved.terms.reservation, reserved.terms.choice.backend)
+        ));
+    }
+    let taken = reserved.taken();
+    if taken > 0 {
+        return Some(format!(
+            "the kernel took {taken} pages of its memory, and the promise of memory was not kept"
         ));
     }
     (reserved.failures > 0).then(|| {
@@ -197,6 +224,7 @@ mod tests {
     use punctual_linux::process::Usage;
     use punctual_model::Duration;
     use punctual_model::reservation::Enforcement;
+    use punctual_model::units::Bytes;
 
     fn used(inside_ms: u64, outside_ms: u64) -> Used {
         let terms = Terms {
@@ -206,6 +234,7 @@ mod tests {
             cpu: Some(1),
             broker: None,
             adapt: None,
+            memory: None,
         };
         let (inside, outside) = (Service::from_millis(inside_ms), Service::from_millis(outside_ms));
         let usage = Usage {
@@ -228,6 +257,7 @@ mod tests {
                 slots: Some(10),
                 failures: 0,
                 revoked: None,
+                memory: None,
             }),
             set_free: 2,
         }
@@ -244,6 +274,26 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(!text.contains("not kept"), "{text}");
+    }
+
+    #[test]
+    fn the_use_of_memory_is_said_beside_the_promise() {
+        let mut used = used(10, 5);
+        let mut with = |peak: u64, refaults| {
+            let reserved = used.reserved.as_mut().expect("one");
+            reserved.terms.memory = Some(Bytes(64 << 20));
+            let peak = Some(Bytes(peak << 20));
+            reserved.memory = Some(MemoryUse { peak, major_faults: 9, refaults });
+            sentence("player", &used)
+        };
+        let kept = with(60, 0);
+        assert!(kept.contains("memory: 64 MiB promised, peak 60 MiB, 9 major faults"), "{kept}");
+        assert!(with(60, 2).contains("took 2 pages"));
+        let beyond = with(70, 2);
+        assert!(
+            beyond.contains("peak 70 MiB (what is beyond") && !beyond.contains("took"),
+            "{beyond}"
+        );
     }
 
     #[test]

@@ -162,6 +162,42 @@ fn the_budget_follows_what_the_program_uses() {
     assert!(shrunk.len() > 1 && shrunk.iter().any(is_less), "{shrunk:?}");
 }
 
+/// Tests what holds on every host: more than the host has is refused with what is left, and a host that
+/// keeps no memory says so. The laboratory's job `memory` shows that it is kept.
+#[test]
+fn memory_is_admitted_and_told_or_this_host_says_what_it_lacks() {
+    let _alone = alone();
+    if is_without_server() {
+        return;
+    }
+    let with =
+        |memory: &str| run(&["--reserve", "2ms/20ms", "--memory", memory, "--json", "--", "true"]);
+    let Some(refused) = with("1000GiB") else { return };
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("refused by the memory test") && said.contains("it had memory"),
+        "{said}"
+    );
+    let Some(output) = with("8MiB") else { return };
+    let said = text(&output.stderr);
+    if output.status.code() == Some(3) {
+        assert!(
+            said.contains("no memory can be kept") || said.contains("keeping a program's"),
+            "{said}"
+        );
+        return;
+    }
+    let summary = json(&output);
+    assert_eq!((number(&summary, "exit_code"), number(&summary, "refaults")), (0, 0));
+    assert_eq!(number(&summary, "memory_bytes"), 8 << 20);
+    assert!(number(&summary, "memory_peak_bytes") > 0, "{summary}");
+    let kernels =
+        ["--reserve", "2ms/20ms", "--memory", "8MiB", "--backend", "kernel", "--", "true"];
+    let Some(output) = run(&kernels) else { return };
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+}
+
 #[test]
 fn what_cannot_adapt_is_refused() {
     let _alone = alone();

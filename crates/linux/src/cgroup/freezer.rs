@@ -71,6 +71,13 @@ impl Freezer {
         Self::inside(pid, false)
     }
 
+    /// Makes an empty group of version 2 below `parent`, whose members return to the home of `parent`.
+    pub fn below(parent: &Group) -> Result<Self, CgroupError> {
+        let mut freezer = Self::make(parent.path(), false, false)?;
+        freezer.group.set_home(parent.home());
+        Ok(freezer)
+    }
+
     fn inside(pid: i32, threaded: bool) -> Result<Self, CgroupError> {
         Self::somewhere(pid, |hierarchy, group| Self::make(group, hierarchy.is_v1(), threaded))
     }
@@ -96,12 +103,7 @@ impl Freezer {
     }
 
     fn make(parent: &Path, v1: bool, threaded: bool) -> Result<Self, CgroupError> {
-        sweep(parent, v1, |stale| {
-            let _ = thaw(stale, v1);
-            for thread in stale.threads() {
-                let _ = process::lower(thread);
-            }
-        });
+        sweep_in(parent, v1);
         let group =
             if threaded { Group::make_threaded(parent, v1) } else { Group::make(parent, v1) }?;
         let path = group.path().join(name(v1));
@@ -177,6 +179,18 @@ impl Drop for Freezer {
         // The members must go on, whatever happens to the group.
         let _ = self.thaw();
     }
+}
+
+/// Removes groups in `parent` whose processes have ended, with those below them, and lets their members
+/// go on as ordinary ones.
+pub(super) fn sweep_in(parent: &Path, v1: bool) {
+    sweep(parent, v1, |stale| {
+        sweep_in(stale.path(), v1);
+        let _ = thaw(stale, v1);
+        for thread in stale.threads() {
+            let _ = process::lower(thread);
+        }
+    });
 }
 
 /// Returns the deepest group from `root` towards `group` such that user `uid` may move no process out

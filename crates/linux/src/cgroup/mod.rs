@@ -6,10 +6,12 @@
 //! - [`group_clock`]: the time of a group on one CPU, with an alarm.
 //! - [`freezer`]: stops and continues all members of a group.
 //! - [`partition`]: CPUs set apart.
+//! - [`memory`]: memory that a group keeps.
 //! - `mounts`: the mount points of the hierarchies.
 
 pub mod freezer;
 pub mod group_clock;
+pub mod memory;
 mod mounts;
 pub mod partition;
 #[cfg(test)]
@@ -67,6 +69,16 @@ pub enum CgroupError {
         uid: u32,
         /// The highest group.
         path: PathBuf,
+    },
+    /// Version 2 keeps no memory for groups below its root.
+    #[error("no memory can be kept for a program: {} {why}; {remedy}", root.display())]
+    NoMemory {
+        /// The root of version 2.
+        root: PathBuf,
+        /// The reason, as the rest of a clause about the root.
+        why: &'static str,
+        /// The change that would help.
+        remedy: &'static str,
     },
     /// A file of the group could not be used.
     #[error("{doing} {}: {error}{}", path.display(), hint(error))]

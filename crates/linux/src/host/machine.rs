@@ -5,6 +5,7 @@ use std::fs;
 
 use punctual_model::host::HostIdentity;
 use punctual_model::time::Duration;
+use punctual_model::units::Bytes;
 
 use crate::{clock, procfs, thread};
 
@@ -57,6 +58,12 @@ pub fn machine() -> Machine {
         swap_bytes: fs::read_to_string("/proc/swaps").ok().and_then(|text| parse_swaps(&text)),
         autogroup: procfs::number::<u8>("/proc/sys/kernel/sched_autogroup_enabled").map(|n| n != 0),
     }
+}
+
+/// Returns all memory of this host (MemTotal, proc_meminfo(5)).
+pub fn memory() -> Bytes {
+    let info = rustix::system::sysinfo();
+    Bytes((info.totalram as u64).saturating_mul(info.mem_unit.into()))
 }
 
 /// Returns the number of CPUs online; if the kernel does not report it, of those this thread may

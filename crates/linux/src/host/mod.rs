@@ -18,7 +18,7 @@ pub mod text {
 }
 
 pub use machine::{
-    Clocks, Machine, Virtualisation, clocks, cpus_online, identity, is_preempt_rt, machine,
+    Clocks, Machine, Virtualisation, clocks, cpus_online, identity, is_preempt_rt, machine, memory,
     possible_cpus,
 };
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, is_root, privileges};

@@ -137,6 +137,7 @@ pub(super) struct RawCommand {
     pub(super) backend: Option<Spanned<String>>,
     pub(super) cpu: Option<Spanned<i64>>,
     pub(super) adapt: Option<Spanned<BudgetRange>>,
+    pub(super) memory: Option<Spanned<Bytes>>,
     pub(super) channel: Option<Spanned<String>>,
     pub(super) directory: Option<Spanned<String>>,
     /// Sorted by name, so that the same file always means the same.

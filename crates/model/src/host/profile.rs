@@ -4,6 +4,7 @@
 use crate::Service;
 use crate::channel::SendCosts;
 use crate::time::Duration;
+use crate::units::Bytes;
 
 /// The host as admission sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct HostProfile {
     pub receive_costs: Option<ReceiveCosts>,
     /// The kernel's limits on reservations.
     pub deadline_limits: DeadlineLimits,
+    /// The memory that may still be promised to programs; `None`: it is not limited.
+    pub memory: Option<Bytes>,
 }
 
 impl HostProfile {
@@ -49,7 +52,14 @@ impl HostProfile {
             send_costs: None,
             receive_costs: None,
             deadline_limits: DeadlineLimits::DEFAULT,
+            memory: None,
         }
+    }
+
+    /// Returns the memory that may be promised of all memory of a host: half of it, in whole MiB. The
+    /// kernel, the pages that programs share and all ordinary programs keep the other half.
+    pub const fn promisable(all: Bytes) -> Bytes {
+        Bytes((all.0 >> 21) << 20)
     }
 }
 

@@ -3,6 +3,7 @@
 use punctual_channel::fragment::HEADER_BYTES;
 use punctual_model::Duration;
 use punctual_model::host::Operation;
+use punctual_model::units::Bytes;
 
 /// The limits of a working set: a cache line, and more than any cache of a core holds.
 pub(super) const SMALLEST: u64 = 64;
@@ -46,11 +47,7 @@ impl Measurement {
 
 /// Returns a size in the largest unit that makes it a whole number.
 pub fn size(bytes: u64) -> String {
-    match bytes {
-        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} B"),
-    }
+    Bytes(bytes).to_string()
 }
 
 /// All measurements.

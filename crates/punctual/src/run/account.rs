@@ -3,10 +3,12 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
+use punctual_linux::cgroup::memory::{Kept, MemoryUse};
 use punctual_linux::clock;
 use punctual_linux::process::Usage;
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
+use punctual_model::units::Bytes;
 use punctual_model::{Duration, Service};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
@@ -105,6 +107,8 @@ pub struct Reserved {
     pub failures: u64,
     /// The reason that the broker revoked the reservation, if it did.
     pub revoked: Option<String>,
+    /// The use of memory, if some is kept for it ([`Terms::memory`]).
+    pub memory: Option<MemoryUse>,
 }
 
 impl Used {
@@ -149,6 +153,7 @@ impl Used {
                     .map(|held| held.slots()),
                 failures: held.map_or(0, |held| held.failures()),
                 revoked: revoked.map(|(_, why)| why),
+                memory: running.kept.as_ref().map(Kept::used),
                 terms,
             }
         });
@@ -168,6 +173,13 @@ impl Used {
 }
 
 impl Reserved {
+    /// Returns how many pages were taken, and used again, that should have been kept: none if more
+    /// memory was used than that, and what is kept of it is the kernel's choice.
+    pub fn taken(&self) -> u64 {
+        let (Some(memory), Some(used)) = (self.terms.memory, self.memory) else { return 0 };
+        if used.peak.is_none_or(|peak| peak <= memory) { used.refaults } else { 0 }
+    }
+
     /// Returns the share of the offered time that was used, in percent. It can exceed 100, because
     /// a timetable gives at least the reservation.
     pub fn percent(&self) -> Option<f64> {
@@ -186,7 +198,7 @@ impl Serialize for Ran {
         let grant = terms.and_then(|terms| terms.broker.as_ref()?.grant);
         let nanos =
             |of: fn(&Reserved) -> Option<Service>| reserved.and_then(of).map(Service::as_nanos);
-        let mut row = serializer.serialize_struct("Ran", 26)?;
+        let mut row = serializer.serialize_struct("Ran", 30)?;
         row.serialize_field("name", name)?;
         row.serialize_field("command", command)?;
         serialize_terms(&mut row, terms)?;
@@ -202,6 +214,11 @@ impl Serialize for Ran {
         row.serialize_field("outside_ns", &nanos(|reserved| reserved.outside))?;
         row.serialize_field("used_percent", &reserved.and_then(Reserved::percent))?;
         row.serialize_field("slots", &reserved.and_then(|reserved| reserved.slots))?;
+        let memory = reserved.and_then(|reserved| reserved.memory);
+        let peak = memory.and_then(|used| used.peak);
+        row.serialize_field("memory_peak_bytes", &peak.map(|Bytes(bytes)| bytes))?;
+        row.serialize_field("major_faults", &memory.map(|used| used.major_faults))?;
+        row.serialize_field("refaults", &memory.map(|used| used.refaults))?;
         row.serialize_field("failures", &reserved.map_or(0, |reserved| reserved.failures))?;
         row.serialize_field("processes_set_free", &used.set_free)?;
         row.serialize_field("voluntary_switches", &usage.voluntary_switches)?;
@@ -228,6 +245,7 @@ mod tests {
             cpu: Some(1),
             broker: grant,
             adapt: None,
+            memory: Some(Bytes(64 << 20)),
         };
         let usage = Usage {
             first_thread: None,
@@ -244,6 +262,7 @@ mod tests {
             slots: Some(10),
             failures: 0,
             revoked: revoked.map(str::to_owned),
+            memory: Some(MemoryUse { peak: Some(Bytes(60 << 20)), major_faults: 7, refaults: 3 }),
         };
         let used = Used {
             status: ExitStatus::from_raw(status),
@@ -259,6 +278,14 @@ mod tests {
     fn outcome(statuses: &[i32]) -> Outcome {
         let commands = statuses.iter().map(|&status| ran(status, None)).collect();
         Outcome { admitted: true, commands, only_admitted: None, awake_cpus: Vec::new() }
+    }
+
+    #[test]
+    fn pages_count_as_taken_within_the_promise_alone() {
+        let mut reserved = ran(0, None).used.reserved.expect("one");
+        assert_eq!(reserved.taken(), 3);
+        reserved.memory.as_mut().expect("one").peak = Some(Bytes(65 << 20));
+        assert_eq!(reserved.taken(), 0);
     }
 
     #[test]
@@ -281,6 +308,9 @@ mod tests {
             (&10_000_000.into(), &5_000_000.into())
         );
         assert_eq!((&json["used_percent"], &json["exit_code"]), (&50.0.into(), &7.into()));
+        let memory = (&json["memory_bytes"], &json["memory_peak_bytes"]);
+        assert_eq!(memory, (&(64 << 20).into(), &(60 << 20).into()));
+        assert_eq!((&json["major_faults"], &json["refaults"]), (&7.into(), &3.into()));
         assert!(json["signal"].is_null() && json["grant"].is_null(), "{json}");
     }
 
@@ -293,7 +323,7 @@ mod tests {
             json.as_object().expect("an object").keys().cloned().collect::<Vec<_>>()
         };
         let expected = keys(&ran(0, None));
-        assert_eq!((keys(&ordinary), expected.len()), (expected, 26));
+        assert_eq!((keys(&ordinary), expected.len()), (expected, 30));
     }
 
     #[test]

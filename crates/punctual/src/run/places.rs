@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 use punctual_analysis::supply::timetable::Table;
 use punctual_analysis::supply::together::{NotPlaced, Wanted, place};
 use punctual_analysis::{Request, Steps, System, UpcallOrder};
+use punctual_linux::cgroup::memory::Kept;
 use punctual_linux::memory::{self, Locked};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
@@ -230,15 +231,17 @@ impl Places {
         made
     }
 
-    /// Starts the program that `make` makes in the room that was made for it.
+    /// Starts the program that `make` makes in the room that was made for it, with the memory that is
+    /// `kept` for it.
     pub(super) fn spawn_in(
         &mut self,
         room: Room,
         make: &dyn Fn() -> Command,
         enforcement: Enforcement,
         choice: Choice,
+        kept: Option<&Kept>,
     ) -> Result<(Child, Held), Refused> {
-        self.on(room.cpu())?.spawn_in(room, &mut make(), enforcement, choice)
+        self.on(room.cpu())?.spawn_in(room, &mut make(), enforcement, choice, kept)
     }
 
     fn on(&mut self, cpu: usize) -> Result<&Reservations, StartError> {

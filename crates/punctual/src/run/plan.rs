@@ -36,7 +36,7 @@ pub struct Planned {
 /// Keys are never renamed, only added.
 impl Serialize for Planned {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Planned", 10)?;
+        let mut row = serializer.serialize_struct("Planned", 11)?;
         row.serialize_field("name", &self.name)?;
         row.serialize_field("run", &self.run)?;
         serialize_terms(&mut row, self.terms.as_ref())?;
@@ -74,6 +74,7 @@ pub(super) fn program(command: &model::Command, contract: &Contract) -> Program 
         backend: holding.backend,
         cpu: holding.cpu.map(usize::from),
         adapt: holding.adapt,
+        memory: holding.memory,
     });
     let environment = command.environment().iter();
     Program {

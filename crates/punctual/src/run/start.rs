@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 
 use punctual_client::Broker;
 use punctual_client::want::Guarantee;
+use punctual_linux::cgroup::memory::Kept;
 use punctual_linux::clock;
 use punctual_linux::host::KernelLimits;
 use punctual_linux::process;
@@ -32,8 +33,10 @@ pub(super) struct Running {
     pub(super) child: Child,
     /// `None` for an ordinary program.
     pub(super) terms: Option<Terms>,
-    /// Present only with a timetable.
+    /// Present only with a timetable or a server.
     pub(super) held: Option<Held>,
+    /// The memory that is kept for it, in a group above that of `held`.
+    pub(super) kept: Option<Kept>,
     /// Present only with a grant of the broker.
     pub(super) watch: Option<GrantWatch>,
     /// The time of its start.
@@ -50,8 +53,9 @@ impl Running {
     /// Makes one that began now.
     fn now(name: Option<&str>, child: Child, terms: Option<Terms>) -> Self {
         let (started, offered_before) = (clock::now(), (Service::ZERO, 0));
-        let (name, held, watch, adaptive) = (name.map(str::to_owned), None, None, None);
-        Self { name, child, terms, held, watch, started, since: started, adaptive, offered_before }
+        let (name, held, kept) = (name.map(str::to_owned), None, None);
+        let (watch, since, adaptive) = (None, started, None);
+        Self { name, child, terms, held, kept, watch, started, since, adaptive, offered_before }
     }
 
     /// Returns what its reservation has offered until `until`, and in how many periods.
@@ -105,13 +109,24 @@ pub(super) fn terms(
     broker: Option<&Path>,
 ) -> Result<Terms, NotStarted> {
     let terms = choose(asked, served, places, broker)?;
-    let terms = Terms { adapt: asked.adapt, ..terms };
+    let terms = Terms { adapt: asked.adapt, memory: asked.memory, ..terms };
+    let by = format!("{}: {}", terms.choice.backend.name(), terms.choice.because);
+    if let Some(memory) = terms.memory {
+        if !matches!(terms.held_here(), Some(Backend::Server | Backend::Timetable)) {
+            return Err(Failure::cannot_here(format!(
+                "memory is kept for programs that a server or a timetable of this process holds, and this \
+                 one would be held by another back end or by the broker ({by})"
+            ))
+            .into());
+        }
+        // What this host lacks is said before anything starts.
+        let _tried = Kept::new(memory).map_err(Failure::cannot_here)?;
+    }
     terms.adaptive().map_err(Failure::bad_input)?;
     if terms.adapt.is_some() && terms.held_here() != Some(Backend::Server) {
-        let (by, because) = (terms.choice.backend.name(), terms.choice.because);
         return Err(Failure::cannot_here(format!(
             "only a server of this process adapts its budget, and this program would be held by another \
-             back end or by the broker ({by}: {because})"
+             back end or by the broker ({by})"
         ))
         .into());
     }
@@ -167,6 +182,7 @@ fn choose(
                     cpu,
                     broker: None,
                     adapt: None,
+                    memory: None,
                 });
             }
             Err(no) => {
@@ -176,10 +192,19 @@ fn choose(
                     let backend = Backend::Server;
                     let path = through.path.display();
                     let because = format!("without privilege here the broker at {path} is asked");
-                    let (enforcement, choice) = (wish.enforcement, Choice { backend, because });
+                    let choice = Choice { backend, because };
                     let broker = Some(through);
-                    let (cpu, adapt) = (None, None);
-                    return Ok(Terms { reservation, enforcement, choice, cpu, broker, adapt });
+                    let (cpu, adapt, memory) = (None, None, None);
+                    let enforcement = wish.enforcement;
+                    return Ok(Terms {
+                        reservation,
+                        enforcement,
+                        choice,
+                        cpu,
+                        broker,
+                        adapt,
+                        memory,
+                    });
                 }
                 if backend.is_some() {
                     return Err(NotStarted::unsuitable(no));
@@ -199,6 +224,7 @@ fn choose(
             cpu,
             broker: None,
             adapt: None,
+            memory: None,
         }),
         Err(no @ Unsuitable::TooCoarse(_)) => Err(NotStarted::unsuitable(no)),
         Err(no) => {
@@ -238,8 +264,8 @@ fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -
             format!("{because}; without privilege here the broker at {path} is asked; {OUTSIDE}")
         }
     };
-    let (choice, cpu, adapt) = (Choice { backend, because }, None, None);
-    Terms { reservation, enforcement, choice, cpu, broker, adapt }
+    let (choice, cpu, adapt, memory) = (Choice { backend, because }, None, None, None);
+    Terms { reservation, enforcement, choice, cpu, broker, adapt, memory }
 }
 
 /// Returns why this process may not use SCHED_DEADLINE, if the broker can help.
@@ -330,15 +356,16 @@ pub(super) fn start(
         }
         (Backend::Timetable | Backend::Server, None) => {
             let room = room.expect("made where one is wanted");
+            let kept = terms.memory.map(Kept::new).transpose().map_err(Failure::cannot_here)?;
             let (child, held) = places
-                .spawn_in(room, &make, enforcement, terms.choice.clone())
+                .spawn_in(room, &make, enforcement, terms.choice.clone(), kept.as_ref())
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;
             terms.cpu = Some(held.cpu());
             let adaptive = terms.adaptive().map_err(Failure::bad_input)?;
             let running = Running::now(name, child, Some(terms));
             // The program could not use any time that was reserved before it ran.
             let since = held.since().max(running.started);
-            Ok(Running { held: Some(held), since, adaptive, ..running })
+            Ok(Running { held: Some(held), kept, since, adaptive, ..running })
         }
     }
 }

@@ -9,6 +9,7 @@ use punctual_client::grant::GrantId;
 use punctual_model::Reservation;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{BudgetRange, Enforcement};
+use punctual_model::units::Bytes;
 use punctual_policy::adaptive::{Adaptive, BadBounds, Bounds};
 use punctual_runtime::reservation::Choice;
 use serde::ser::SerializeStruct;
@@ -79,12 +80,15 @@ pub struct Reserve {
     /// The budgets between which its server follows its use, from that of the reservation on; `None`
     /// if the budget stays.
     pub adapt: Option<BudgetRange>,
+    /// The memory that it keeps, with all processes that it starts; `None` if none is promised.
+    pub memory: Option<Bytes>,
 }
 
 impl From<Reservation> for Reserve {
     /// Leaves all other choices to this host.
     fn from(reservation: Reservation) -> Self {
-        Self { reservation, enforcement: None, backend: None, cpu: None, adapt: None }
+        let (enforcement, backend, cpu, adapt, memory) = (None, None, None, None, None);
+        Self { reservation, enforcement, backend, cpu, adapt, memory }
     }
 }
 
@@ -129,6 +133,8 @@ pub struct Terms {
     pub broker: Option<Through>,
     /// The budgets between which it adapts itself.
     pub adapt: Option<BudgetRange>,
+    /// The memory that it keeps.
+    pub memory: Option<Bytes>,
 }
 
 impl Terms {
@@ -188,5 +194,7 @@ pub(super) fn serialize_terms<S: SerializeStruct>(
     row.serialize_field("backend", &terms.map(|terms| terms.choice.backend.name()))?;
     row.serialize_field("because", &terms.map(|terms| &terms.choice.because))?;
     row.serialize_field("broker", &broker.map(|through| through.path.display().to_string()))?;
-    row.serialize_field("cpu", &terms.and_then(|terms| terms.cpu))
+    row.serialize_field("cpu", &terms.and_then(|terms| terms.cpu))?;
+    let memory = terms.and_then(|terms| terms.memory);
+    row.serialize_field("memory_bytes", &memory.map(|Bytes(bytes)| bytes))
 }

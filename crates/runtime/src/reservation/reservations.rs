@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use punctual_analysis::Axis;
 use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::cgroup::group_clock::GroupClock;
+use punctual_linux::cgroup::memory::Kept;
 use punctual_linux::process::{self, Guard};
 use punctual_linux::sched;
 use punctual_linux::thread::{self, Tid};
@@ -201,7 +202,7 @@ impl Reservations {
         let wish = Wish { reservation, kind, enforcement, cpu: None, exact: true };
         let choice = self.chosen(wish)?;
         let lane = self.lane_for(reservation, &thread::affinity())?;
-        self.start(command, Room::of(&lane, reservation)?, enforcement, choice)
+        self.start(command, Room::of(&lane, reservation)?, enforcement, choice, None)
     }
 
     /// Makes room on `cpu` for programs that begin together: all of them or none. If nothing else
@@ -227,7 +228,7 @@ impl Reservations {
     }
 
     /// Starts a program as [`spawn`](Self::spawn) does, in room that was made before, for a
-    /// `choice` of [`choose`].
+    /// `choice` of [`choose`], with the memory that is `kept` for it. That must outlive the [`Held`].
     ///
     /// # Errors
     /// Returns a [`Refused`]; then nothing runs, and the room is given back.
@@ -237,8 +238,9 @@ impl Reservations {
         command: &mut Command,
         enforcement: Enforcement,
         choice: Choice,
+        kept: Option<&Kept>,
     ) -> Result<(Child, Held), Refused> {
-        self.start(command, room, enforcement, choice)
+        self.start(command, room, enforcement, choice, kept)
     }
 
     fn start(
@@ -247,10 +249,14 @@ impl Reservations {
         room: Room,
         enforcement: Enforcement,
         choice: Choice,
+        kept: Option<&Kept>,
     ) -> Result<(Child, Held), Refused> {
         let (lane, cpu) = (Arc::clone(room.lane()), room.cpu());
         let me = i32::try_from(std::process::id()).map_err(std::io::Error::other)?;
-        let freezer = Freezer::for_children_of(me)?;
+        let freezer = match kept {
+            Some(kept) => Freezer::below(kept.group())?,
+            None => Freezer::for_children_of(me)?,
+        };
         let level = room.level();
         let priority = level.or((enforcement == Enforcement::Hard).then_some(IN_SLOT));
         process::join_on_exec(command, freezer.group(), cpu, priority)?;

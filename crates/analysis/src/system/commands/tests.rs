@@ -29,6 +29,7 @@ fn with_commands(cpus: u16, all: &[(&str, Option<u16>)]) -> Contract {
             backend: Some(Backend::Timetable),
             cpu: *cpu,
             adapt: None,
+            memory: None,
         };
         let spec = CommandSpec {
             name: format!("c{at}"),
@@ -82,6 +83,7 @@ fn timetables_are_not_promised_beside_commands_that_the_kernel_holds() {
         backend: Some(Backend::Kernel),
         cpu: None,
         adapt: None,
+        memory: None,
     };
     let spec = CommandSpec {
         name: "k".to_string(),

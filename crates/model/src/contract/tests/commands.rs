@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::command::Backend;
+use crate::units::Bytes;
 use crate::{Enforcement, FileError};
 
 const PLAYER: &str = "[[reservation]]\nname = \"r\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
@@ -57,6 +58,26 @@ fn a_command_without_a_back_end_may_have_a_server_unless_others_need_its_cpu() {
     assert_eq!(held.backend, Some(Backend::Server), "only a server adapts");
     let error = parse(&alloc::format!("{tabled}adapt = \"1ms..4ms\"\n")).expect_err("no server");
     assert!(error.to_string().contains("leave the backend out"), "{error}");
+}
+
+#[test]
+fn a_command_in_a_group_of_its_own_may_keep_memory() {
+    let with = |keys: &str| {
+        let all = alloc::format!("run = [\"true\"]\nreservation = \"r\"\nmemory = {keys}\n");
+        parse(&all).map(|contract| contract.commands[0].held().and_then(|held| held.memory))
+    };
+    assert_eq!(with("\"64MiB\""), Ok(Some(Bytes(64 << 20))));
+    assert_eq!(with("\"64MiB\"\nbackend = \"timetable\""), Ok(Some(Bytes(64 << 20))));
+    for (keys, said) in [
+        ("\"0B\"", "memory is 0"),
+        ("64", "64 has no unit"),
+        ("\"64MB\"\nbackend = \"kernel\"\nenforcement = \"hard\"", "leave the backend out"),
+    ] {
+        let error = with(keys).expect_err(said);
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    let alone = parse("run = [\"true\"]\nmemory = \"64MiB\"\n").expect_err("no reservation");
+    assert!(alone.to_string().contains("memory is about a reservation"), "{alone}");
 }
 
 #[test]

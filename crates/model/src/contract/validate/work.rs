@@ -16,6 +16,7 @@ use crate::channel::{Channel, Direction, Framing, Route};
 use crate::command::{Backend, CommandError, Holding};
 use crate::reservation::ReservationError;
 use crate::task::TaskError;
+use crate::units::Bytes;
 use crate::upcall::UpcallError;
 use crate::{
     Command, CommandSpec, Duration, Enforcement, Overrun, Reservation, Service, Task, TaskSpec,
@@ -273,6 +274,7 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
         let given = keys.into_iter().find_map(|(key, given)| Some((key, given.as_ref()?.span())));
         let given = given.or_else(|| Some(("cpu", raw.cpu.as_ref()?.span())));
         let given = given.or_else(|| Some(("adapt", raw.adapt.as_ref()?.span())));
+        let given = given.or_else(|| Some(("memory", raw.memory.as_ref()?.span())));
         return match given {
             None => Ok(None),
             Some((key, span)) => problem(
@@ -347,5 +349,19 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
             Some(range)
         }
     };
-    Ok(Some(Holding { reservation, enforcement, backend, cpu, adapt }))
+    let memory = match &raw.memory {
+        None => None,
+        Some(given) if *given.get_ref() == Bytes(0) => {
+            return problem(given.span(), "memory is 0; it must be more, or left out");
+        }
+        Some(given) if backend == Some(Backend::Kernel) => {
+            return problem(
+                given.span(),
+                "the kernel holds the first thread alone, and memory is promised to a whole program; \
+                 leave the backend out",
+            );
+        }
+        Some(given) => Some(*given.get_ref()),
+    };
+    Ok(Some(Holding { reservation, enforcement, backend, cpu, adapt, memory }))
 }
