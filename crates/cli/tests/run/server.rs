@@ -170,32 +170,36 @@ fn memory_is_admitted_and_told_or_this_host_says_what_it_lacks() {
     if is_without_server() {
         return;
     }
-    let with =
-        |memory: &str| run(&["--reserve", "2ms/20ms", "--memory", memory, "--json", "--", "true"]);
-    let Some(refused) = with("1000GiB") else { return };
-    let said = text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("refused by the memory test") && said.contains("it had memory"),
-        "{said}"
-    );
-    let Some(output) = with("8MiB") else { return };
-    let said = text(&output.stderr);
+    let with = |options: &[&str]| {
+        let all = [&["--reserve", "2ms/20ms", "--json"], options, &["--", "true"]];
+        Live::start(&all.concat()).output()
+    };
+    for (options, code, word) in [
+        (&["--memory", "1000GiB"][..], 1, "refused by the memory test"),
+        (&["--memory", "1000GiB"], 1, "it had memory"),
+        (&["--memory", "0MiB"], 2, "keeps nothing"),
+        (
+            &["--memory", "8MiB", "--backend", "kernel"],
+            2,
+            "a server or a timetable of this process",
+        ),
+    ] {
+        let refused = with(options);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(code), "{said}");
+        assert!(said.contains(word), "{said}");
+    }
+    let output = with(&["--memory", "8MiB"]);
     if output.status.code() == Some(3) {
-        assert!(
-            said.contains("no memory can be kept") || said.contains("keeping a program's"),
-            "{said}"
-        );
+        let said = text(&output.stderr);
+        let lacks = ["no memory can be kept", "keeping a program's memory"];
+        assert!(lacks.iter().any(|words| said.contains(words)), "{said}");
         return;
     }
     let summary = json(&output);
     assert_eq!((number(&summary, "exit_code"), number(&summary, "refaults")), (0, 0));
     assert_eq!(number(&summary, "memory_bytes"), 8 << 20);
     assert!(number(&summary, "memory_peak_bytes") > 0, "{summary}");
-    let kernels =
-        ["--reserve", "2ms/20ms", "--memory", "8MiB", "--backend", "kernel", "--", "true"];
-    let Some(output) = run(&kernels) else { return };
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
 }
 
 #[test]

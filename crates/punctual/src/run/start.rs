@@ -112,12 +112,19 @@ pub(super) fn terms(
     let terms = Terms { adapt: asked.adapt, memory: asked.memory, ..terms };
     let by = format!("{}: {}", terms.choice.backend.name(), terms.choice.because);
     if let Some(memory) = terms.memory {
+        if memory.0 == 0 {
+            let why = "a size of zero keeps nothing in memory; give one such as 64MiB";
+            return Err(Failure::bad_input(why).into());
+        }
         if !matches!(terms.held_here(), Some(Backend::Server | Backend::Timetable)) {
-            return Err(Failure::cannot_here(format!(
+            let why = format!(
                 "memory is kept for programs that a server or a timetable of this process holds, and this \
                  one would be held by another back end or by the broker ({by})"
-            ))
-            .into());
+            );
+            let is_asked_for = asked.backend == Some(Backend::Kernel);
+            let failure =
+                if is_asked_for { Failure::bad_input(why) } else { Failure::cannot_here(why) };
+            return Err(failure.into());
         }
         // What this host lacks is said before anything starts.
         let _tried = Kept::new(memory).map_err(Failure::cannot_here)?;
