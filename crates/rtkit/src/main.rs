@@ -20,17 +20,20 @@ mod service;
 mod target;
 
 use std::fmt::Display;
+use std::future::{self, Future as _};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration as Time;
 use std::{fs, thread};
 
 use clap::Parser;
 use punctual_client::SOCKET;
+use tokio::sync::Notify;
 use tracing::info;
 use tracing_subscriber::EnvFilter;
 
@@ -134,7 +137,7 @@ fn run(args: &Args) -> Result<(), Failure> {
 
 /// Serves until it is asked to end, or the bus is gone.
 async fn serve(config: Config, keeper: Arc<Keeper>) -> Result<(), Failure> {
-    let ends = Arc::new(AtomicBool::new(false));
+    let ends = Arc::new(Notify::new());
     let service = Service { config, keeper: Arc::clone(&keeper), ends: Arc::clone(&ends) };
     let bus = zbus::connection::Builder::system().and_then(|bus| {
         // zbus would take the name from another service, and give it to the next.
@@ -156,8 +159,17 @@ async fn serve(config: Config, keeper: Arc<Keeper>) -> Result<(), Failure> {
         }
     };
     thread::Builder::new().name("keeper".into()).spawn(watch).map_err(cannot_here)?;
-    bus.closed().await;
-    if ends.load(Ordering::Relaxed) {
+    let is_asked_to_end = {
+        let (mut asked, mut closed) = (pin!(ends.notified()), pin!(bus.closed()));
+        future::poll_fn(|context| match asked.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => closed.as_mut().poll(context).map(|()| false),
+        })
+        .await
+    };
+    if is_asked_to_end {
+        // After the answer to that call.
+        bus.graceful_shutdown().await;
         info!("ended, as asked for");
         return Ok(());
     }

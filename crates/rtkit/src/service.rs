@@ -1,9 +1,9 @@
 //! The interface `org.freedesktop.RealtimeKit1`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_client::{ClientError, RequestError};
+use tokio::sync::Notify;
 use tracing::debug;
 use zbus::message::Header;
 use zbus::{Connection, fdo, interface};
@@ -26,8 +26,8 @@ const MAX_PRIORITY: i32 = 99;
 pub(crate) struct Service {
     pub(crate) config: Config,
     pub(crate) keeper: Arc<Keeper>,
-    /// Set once `Exit` was called.
-    pub(crate) ends: Arc<AtomicBool>,
+    /// Tells that `Exit` was called.
+    pub(crate) ends: Arc<Notify>,
 }
 
 #[interface(name = "org.freedesktop.RealtimeKit1")]
@@ -100,9 +100,7 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> fdo::Result<()> {
         target::check_administrator(bus, &header).await?;
-        self.ends.store(true, Ordering::Relaxed);
-        // It waits for this call's own answer.
-        tokio::spawn(bus.clone().graceful_shutdown());
+        self.ends.notify_one();
         Ok(())
     }
 
