@@ -103,8 +103,10 @@ fn of_reservation(reserved: &Reserved) -> String {
 
 /// Describes the use of memory, if some is kept.
 fn memory(reserved: &Reserved) -> Option<String> {
-    let (kept, used) = reserved.terms.memory.zip(reserved.memory)?;
-    let MemoryUse { peak, major_faults, refaults } = used;
+    let kept = reserved.terms.memory?;
+    let Some(MemoryUse { peak, major_faults, refaults }) = reserved.memory else {
+        return Some(format!("memory: {kept} promised, its use is not known"));
+    };
     let beyond = peak.is_some_and(|peak| peak > kept);
     Some(format!(
         "memory: {kept} promised, peak {}{}, {major_faults} major faults, {refaults} of pages that were \
@@ -294,6 +296,9 @@ mod tests {
             beyond.contains("peak 70 MiB (what is beyond") && !beyond.contains("took"),
             "{beyond}"
         );
+        used.reserved.as_mut().expect("one").memory = None;
+        let unknown = sentence("player", &used);
+        assert!(unknown.contains("64 MiB promised, its use is not known"), "{unknown}");
     }
 
     #[test]

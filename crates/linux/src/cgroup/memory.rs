@@ -83,19 +83,19 @@ impl Kept {
         &self.0
     }
 
-    /// Returns the use so far.
-    pub fn used(&self) -> MemoryUse {
-        let stat = fs::read_to_string(self.0.path().join("memory.stat")).unwrap_or_default();
+    /// Returns the use so far, or `None` if it cannot be read: the group was removed.
+    pub fn used(&self) -> Option<MemoryUse> {
+        let stat = fs::read_to_string(self.0.path().join("memory.stat")).ok()?;
         let sum = |names: &[&str]| {
             let lines = stat.lines().filter_map(|line| line.split_once(' '));
             let numbers = lines.filter(|(name, _)| names.contains(name));
             numbers.filter_map(|(_, number)| number.parse::<u64>().ok()).sum()
         };
-        MemoryUse {
+        Some(MemoryUse {
             peak: procfs::number(self.0.path().join("memory.peak")).map(Bytes),
             major_faults: sum(&["pgmajfault"]),
             refaults: sum(&["workingset_refault_anon", "workingset_refault_file"]),
-        }
+        })
     }
 }
 

@@ -107,7 +107,7 @@ pub struct Reserved {
     pub failures: u64,
     /// The reason that the broker revoked the reservation, if it did.
     pub revoked: Option<String>,
-    /// The use of memory, if some is kept for it ([`Terms::memory`]).
+    /// The use of memory, if some is kept for it ([`Terms::memory`]) and it could be read.
     pub memory: Option<MemoryUse>,
 }
 
@@ -153,7 +153,7 @@ impl Used {
                     .map(|held| held.slots()),
                 failures: held.map_or(0, |held| held.failures()),
                 revoked: revoked.map(|(_, why)| why),
-                memory: running.kept.as_ref().map(Kept::used),
+                memory: running.kept.as_ref().and_then(Kept::used),
                 terms,
             }
         });

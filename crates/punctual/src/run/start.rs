@@ -176,22 +176,20 @@ fn choose(
         cpu,
         exact: true,
     };
+    let held_by = |choice| Terms {
+        reservation,
+        enforcement: wish.enforcement,
+        choice,
+        cpu,
+        broker: None,
+        adapt: None,
+        memory: None,
+    };
     let facts = places.facts();
     let mut because = "the contract as a whole is not admitted with servers".to_owned();
     if backend == Some(Backend::Server) || served && backend.is_none() {
         match held::choose_server(wish, facts) {
-            Ok(choice) => {
-                let enforcement = wish.enforcement;
-                return Ok(Terms {
-                    reservation,
-                    enforcement,
-                    choice,
-                    cpu,
-                    broker: None,
-                    adapt: None,
-                    memory: None,
-                });
-            }
+            Ok(choice) => return Ok(held_by(choice)),
             Err(no) => {
                 // The broker chooses the CPU itself.
                 let asks = cpu.is_none() && missing_privilege().is_some();
@@ -200,18 +198,7 @@ fn choose(
                     let path = through.path.display();
                     let because = format!("without privilege here the broker at {path} is asked");
                     let choice = Choice { backend, because };
-                    let broker = Some(through);
-                    let (cpu, adapt, memory) = (None, None, None);
-                    let enforcement = wish.enforcement;
-                    return Ok(Terms {
-                        reservation,
-                        enforcement,
-                        choice,
-                        cpu,
-                        broker,
-                        adapt,
-                        memory,
-                    });
+                    return Ok(Terms { broker: Some(through), ..held_by(choice) });
                 }
                 if backend.is_some() {
                     return Err(NotStarted::unsuitable(no));
@@ -221,18 +208,10 @@ fn choose(
         }
     }
     match held::choose(wish, facts) {
-        Ok(choice) => Ok(Terms {
-            reservation,
-            enforcement: wish.enforcement,
-            choice: match backend {
-                Some(_) => Choice { because: "it was asked for".to_owned(), ..choice },
-                None => Choice { because, ..choice },
-            },
-            cpu,
-            broker: None,
-            adapt: None,
-            memory: None,
-        }),
+        Ok(choice) => Ok(held_by(match backend {
+            Some(_) => Choice { because: "it was asked for".to_owned(), ..choice },
+            None => Choice { because, ..choice },
+        })),
         Err(no @ Unsuitable::TooCoarse(_)) => Err(NotStarted::unsuitable(no)),
         Err(no) => {
             let no = no.to_string();
