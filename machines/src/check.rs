@@ -37,6 +37,10 @@ pub(crate) struct Selection {
     /// The number of machines at a time; the number of this host's CPUs by default.
     #[arg(long)]
     machines: Option<usize>,
+    /// Additional arguments on the kernel's command line; NAME=VALUE is a variable of the job's
+    /// script, as SET_SECONDS=60 is for `upcalls` and `channels`.
+    #[arg(long, default_value = "")]
+    kernel_arguments: String,
     /// Take programs of this workspace from this folder as they are, and build nothing.
     #[arg(long, conflicts_with = "profile")]
     built: Option<PathBuf>,
@@ -51,6 +55,8 @@ struct Run {
     job: Job,
     kernel: Kernel,
     seed: u64,
+    /// Additional arguments on the kernel's command line.
+    arguments: String,
 }
 
 /// The counts of outcomes.
@@ -84,7 +90,12 @@ pub(crate) fn check(selection: &Selection) -> Result<u8, Problem> {
                 kernels.insert(name.clone(), Kernel::find(&name)?);
             }
             for seed in selection.seeds_of(&job) {
-                runs.push_back(Run { job: job.clone(), kernel: kernels[&name].clone(), seed });
+                runs.push_back(Run {
+                    job: job.clone(),
+                    kernel: kernels[&name].clone(),
+                    seed,
+                    arguments: selection.kernel_arguments.clone(),
+                });
             }
         }
     }
@@ -121,8 +132,8 @@ impl Selection {
         machines: Option<usize>,
     ) -> Self {
         let (jobs, profile) = (vec![name.to_owned()], profile.to_owned());
-        let (seed, seeds, smoke) = (Some(1), None, false);
-        Self { jobs, kernels, seed, seeds, smoke, machines, built, profile }
+        let (seed, seeds, smoke, kernel_arguments) = (Some(1), None, false, String::new());
+        Self { jobs, kernels, seed, seeds, smoke, machines, kernel_arguments, built, profile }
     }
 
     /// Returns the selected jobs.
@@ -164,14 +175,14 @@ impl Selection {
 impl Run {
     /// Runs one machine, prints a line for it, and counts it.
     fn run(&self, built: &BTreeMap<String, PathBuf>, tally: &Mutex<Tally>) {
-        let Self { job, kernel, seed } = self;
+        let Self { job, kernel, seed, arguments } = self;
         let machine = Machine {
             kernel: kernel.clone(),
             clock: job.clock,
             cpus: job.cpus,
             memory_mib: job.memory_mib,
             seed: *seed,
-            kernel_arguments: job.kernel_arguments.clone(),
+            kernel_arguments: format!("{} {arguments}", job.kernel_arguments),
             patience: Duration::from_secs(60 * u64::from(job.patience_minutes)),
         };
         let results = cache().join("results").join(format!("{}-{}-{seed}", job.name, kernel.name));
@@ -220,8 +231,12 @@ impl Run {
             Ok(ran) => format!("the machine did not come to its end:\n{}", ran.last_words()),
             Err(problem) => problem.to_string(),
         };
+        let arguments = match self.arguments.as_str() {
+            "" => String::new(),
+            some => format!(" --kernel-arguments '{some}'"),
+        };
         format!(
-            "{said}\nresults: {}\nagain: make machines ARGS=\"{} --kernel {} --seed {}\"",
+            "{said}\nresults: {}\nagain: make machines ARGS=\"{} --kernel {} --seed {}{arguments}\"",
             results.display(),
             self.job.name,
             self.kernel.name,

@@ -1,10 +1,10 @@
 //! Runs admitted work live and judges it strictly, in a machine whose time is counted in
 //! instructions.
 //!
-//! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls; `strict channels SOCKET FIRST SETS`
-//! runs sets of channels through the broker that listens on SOCKET. `strict spin BUDGET/PERIOD
-//! SECONDS` is a program for a reservation to contain, and reports how exactly it was contained;
-//! `strict served BUDGET/PERIOD SECONDS` is one for a server.
+//! `strict upcalls PROFILE FIRST SETS SECONDS` runs sets of upcalls for SECONDS each; `strict
+//! channels SOCKET FIRST SETS SECONDS` runs sets of channels through the broker that listens on
+//! SOCKET. `strict spin BUDGET/PERIOD SECONDS` is a program for a reservation to contain, and
+//! reports how exactly it was contained; `strict served BUDGET/PERIOD SECONDS` is one for a server.
 //! Exit codes: 1 a promise was broken, 2 bad usage, 3 the machine has another clock.
 
 use std::error::Error;
@@ -26,15 +26,16 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let kept = match arguments[..] {
-        ["upcalls", profile, first, sets] => run_upcalls(profile, first, sets),
-        ["channels", socket, first, sets] => {
-            hold_sets(first, sets, "messages", |seed| channels::hold(seed, socket.as_ref()))
-        }
+        ["upcalls", profile, first, sets, seconds] => run_upcalls(profile, first, sets, seconds),
+        ["channels", socket, first, sets, seconds] => length(seconds).and_then(|length| {
+            let hold = |seed| channels::hold(seed, length, socket.as_ref());
+            hold_sets(first, sets, "messages", hold)
+        }),
         ["spin", reservation, seconds] => spin(reservation, seconds),
         ["served", reservation, seconds] => served(reservation, seconds),
         _ => Err(
-            "one of: upcalls PROFILE FIRST SETS, channels SOCKET FIRST SETS, spin BUDGET/PERIOD \
-                  SECONDS, served BUDGET/PERIOD SECONDS"
+            "one of: upcalls PROFILE FIRST SETS SECONDS, channels SOCKET FIRST SETS SECONDS, spin \
+             BUDGET/PERIOD SECONDS, served BUDGET/PERIOD SECONDS"
                 .into(),
         ),
     };
@@ -47,13 +48,23 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_upcalls(profile: &str, first: &str, sets: &str) -> Result<bool, Box<dyn Error>> {
+fn length(seconds: &str) -> Result<Duration, Box<dyn Error>> {
+    Ok(Duration::from_secs(seconds.parse()?))
+}
+
+fn run_upcalls(
+    profile: &str,
+    first: &str,
+    sets: &str,
+    seconds: &str,
+) -> Result<bool, Box<dyn Error>> {
+    let length = length(seconds)?;
     // A program with upcalls has to lock its memory (docs/CAVEATS.md).
     let _locked = memory::lock_all()?;
     let host = strict::profile(profile.as_ref())?;
     let interrupts = strict::Interrupts::measure()?;
     println!("a switch costs {}; {interrupts}", host.context_switch);
-    hold_sets(first, sets, "jobs", |seed| upcalls::hold(seed, host, interrupts))
+    hold_sets(first, sets, "jobs", |seed| upcalls::hold(seed, length, host, interrupts))
 }
 
 /// Runs sets with seeds from `first` on, prints a line for each, and returns whether all kept their
@@ -90,7 +101,7 @@ fn hold_sets(
 
 fn spin(reservation: &str, seconds: &str) -> Result<bool, Box<dyn Error>> {
     let reservation: Reservation = reservation.parse()?;
-    let until = clock::now() + Duration::from_secs(seconds.parse()?);
+    let until = clock::now() + length(seconds)?;
     let bursts = bursts::spin(until, PAUSE, || true);
     let Some(seen) = bursts::Enforcement::of(&bursts, reservation) else {
         println!("{reservation}: it was never held: {} bursts", bursts.len());
@@ -104,7 +115,7 @@ fn spin(reservation: &str, seconds: &str) -> Result<bool, Box<dyn Error>> {
 
 fn served(reservation: &str, seconds: &str) -> Result<bool, Box<dyn Error>> {
     let reservation: Reservation = reservation.parse()?;
-    let given = bursts::raised(clock::now() + Duration::from_secs(seconds.parse()?));
+    let given = bursts::raised(clock::now() + length(seconds)?);
     let (Some(least), Some(most)) = (given.iter().min(), given.iter().max()) else {
         println!("{reservation}: it was never served");
         return Ok(false);

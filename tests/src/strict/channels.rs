@@ -18,9 +18,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Kept;
 
-/// How long messages are sent.
-const LENGTH: Duration = Duration::from_secs(2);
-
 /// How long a message may be in transit before the run is given up.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -51,13 +48,13 @@ struct Open {
 }
 
 /// Draws the set of `seed`, one to eight channels, and sends on those that the broker grants for
-/// [`LENGTH`]. All bursts begin at the same instant. Returns `None` if the broker grants no
+/// `length`. All bursts begin at the same instant. Returns `None` if the broker grants no
 /// channel.
 ///
 /// # Errors
 /// Fails with a sentence if a message was late, lost, or above its bound, or the run could not be
 /// judged.
-pub fn hold(seed: u64, socket: &Path) -> Result<Option<Kept>, String> {
+pub fn hold(seed: u64, length: Duration, socket: &Path) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut broker = Broker::connect_to(socket).map_err(|error| error.to_string())?;
     let mut open = Vec::new();
@@ -68,9 +65,10 @@ pub fn hold(seed: u64, socket: &Path) -> Result<Option<Kept>, String> {
         return Ok(None);
     }
     let start = clock::now() + Duration::from_millis(100);
+    let end = start + length;
     let sent: Vec<(Open, u64)> = thread::scope(|scope| {
         let running: Vec<_> =
-            open.into_iter().map(|open| scope.spawn(move || send(open, start))).collect();
+            open.into_iter().map(|open| scope.spawn(move || send(open, start, end))).collect();
         running.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Result<_, _>>()
     })
     .map_err(|why| format!("seed {seed}: {why}"))?;
@@ -122,11 +120,11 @@ fn open_one(broker: &mut Broker, drawn: Drawn) -> Result<Option<Open>, String> {
 }
 
 /// Sends bursts and receives each of their messages, in order. Returns how many there were.
-fn send(mut open: Open, start: Instant) -> Result<(Open, u64), String> {
+fn send(mut open: Open, start: Instant, end: Instant) -> Result<(Open, u64), String> {
     let Drawn { bytes, spacing, burst, .. } = open.drawn;
     let (mut message, mut back) = (vec![0; bytes as usize], vec![0; bytes as usize + 1]);
     let (mut sent, mut at) = (0_u64, start);
-    while at < start + LENGTH {
+    while at < end {
         clock::sleep_until(at);
         let first = sent;
         for _ in 0..burst {

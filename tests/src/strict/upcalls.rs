@@ -13,11 +13,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Interrupts, Kept, rounds_per_microsecond, work};
 
-/// How long each set runs.
-const LENGTH: Duration = Duration::from_secs(2);
-
 /// How long the creation of the threads may take before the first release.
-const START: Duration = Duration::from_millis(200);
+const START: Duration = Duration::from_secs(1);
 
 /// A handler that takes a given time for each PDU, exact to the instruction.
 struct Load {
@@ -66,7 +63,7 @@ fn history_of(worst: Duration, events: &[Event]) -> String {
     .collect()
 }
 
-/// Draws the set of `seed`, and if it is admitted runs it for [`LENGTH`]. Returns `None` if it is
+/// Draws the set of `seed`, and if it is admitted runs it for `length`. Returns `None` if it is
 /// refused.
 ///
 /// A declared time is the longest that a batch takes on this host, with the `interrupts` that fall
@@ -74,7 +71,12 @@ fn history_of(worst: Duration, events: &[Event]) -> String {
 ///
 /// # Errors
 /// Fails with a sentence if a job was late or exceeded its bound, or the run could not be judged.
-pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Option<Kept>, String> {
+pub fn hold(
+    seed: u64,
+    length: Duration,
+    host: HostProfile,
+    interrupts: Interrupts,
+) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let drawn = draw(&mut rng);
     let contract = Contract::of_upcalls(drawn.clone());
@@ -85,7 +87,7 @@ pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Opti
     // Containment reserves a grace of its own for each iteration, which `admit_within` does not
     // know.
     let upcalls = Upcalls::new(Placement::Upcalls, host).without_containment();
-    let mut upcalls = upcalls.with_event_room(1 << 16);
+    let mut upcalls = upcalls.with_event_room(1 << 18);
     for upcall in drawn {
         let batch = u64::from(upcall.batch().get());
         let work = interrupts.work_in(upcall.time_per_pdu() * batch);
@@ -94,7 +96,7 @@ pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Opti
     }
     let start = clock::now() + START;
     let running = upcalls.run(start).map_err(|error| error.to_string())?;
-    clock::sleep_until(start + LENGTH);
+    clock::sleep_until(start + length);
     let stopped = running.stop().map_err(|error| error.to_string())?;
     if stopped.events_lost > 0 {
         return Err(format!("seed {seed}: {} events were lost", stopped.events_lost));
