@@ -39,7 +39,9 @@ impl Server {
             let left = until.saturating_since(now);
             (
                 "conduct",
-                format!("a grant of this user was revoked for overuse; ask again in {left}"),
+                format!(
+                    "a grant of this user was revoked, because it broke its terms; ask again in {left}"
+                ),
             )
         } else if !self.over.is_empty() {
             (

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use punctual_model::units::Bytes;
 
-use super::{CgroupError, Group, Hierarchy, freezer};
+use super::{CgroupError, Group, Hierarchy, freezer, is_stale};
 use crate::{host, procfs};
 
 /// A group whose members keep so much memory together, with those of all groups below it. Dropping it
@@ -99,13 +99,13 @@ impl Kept {
     }
 }
 
-/// Returns the memory of this host that groups below the root of version 2 keep already. Removes those
-/// that an ended process of ours left.
+/// Returns the memory of this host that groups below the root of version 2 keep already, without those
+/// that an ended process of ours left: the next [`Kept`] removes them.
 pub fn kept_by_all() -> Bytes {
     let of = |root: &Path| {
-        freezer::sweep_in(root, false);
-        let groups = fs::read_dir(root).into_iter().flatten().flatten();
-        let kept = groups.filter_map(|group| procfs::number(group.path().join("memory.min")));
+        let groups = fs::read_dir(root).into_iter().flatten().flatten().map(|group| group.path());
+        let kept = groups.filter(|group| !is_stale(group));
+        let kept = kept.filter_map(|group| procfs::number(group.join("memory.min")));
         kept.fold(0, u64::saturating_add)
     };
     Bytes(Hierarchy::v2().map_or(0, |version2| of(&version2.root())))

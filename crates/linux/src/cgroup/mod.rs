@@ -282,15 +282,8 @@ impl Drop for Group {
 /// Returns how many it removed.
 pub fn sweep(parent: &Path, v1: bool, mut release: impl FnMut(&Group)) -> usize {
     let Ok(entries) = fs::read_dir(parent) else { return 0 };
-    let stale = |entry: fs::DirEntry| {
-        let name = entry.file_name();
-        let mut parts = name.to_str()?.strip_prefix(PREFIX)?.splitn(3, '-');
-        let pid: u32 = parts.next()?.parse().ok()?;
-        let since: u64 = parts.next()?.parse().ok()?;
-        (began(pid) != Some(since)).then(|| entry.path())
-    };
     let mut swept = 0;
-    for path in entries.flatten().filter_map(stale) {
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_stale(path)) {
         let threaded = fs::read_to_string(path.join("cgroup.type"))
             .map_or(v1, |kind| kind.trim() == "threaded");
         let group = Group { path, home: parent.to_owned(), threaded, v1 };
@@ -299,6 +292,15 @@ pub fn sweep(parent: &Path, v1: bool, mut release: impl FnMut(&Group)) -> usize 
         std::mem::forget(group);
     }
     swept
+}
+
+/// Returns whether a group has the name of one of ours ([`Group::make`]) whose process has ended.
+fn is_stale(group: &Path) -> bool {
+    let made_by = || {
+        let mut parts = group.file_name()?.to_str()?.strip_prefix(PREFIX)?.splitn(3, '-');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    };
+    made_by().is_some_and(|(pid, since)| began(pid) != Some(since))
 }
 
 /// Returns the start time of a process in ticks since boot (proc_pid_stat(5), field 22). Together

@@ -35,7 +35,7 @@ fn a_hog_is_demoted_and_told_why() {
     // Other programs of the user are told as well, for as long as the broker's penalty.
     let refused = host.caller().ask("realtime 10");
     assert!(
-        refused.contains("LimitsExceeded") && refused.contains("revoked for overuse"),
+        refused.contains("LimitsExceeded") && refused.contains("it broke its terms"),
         "{refused}"
     );
 }
