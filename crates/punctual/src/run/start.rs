@@ -100,8 +100,8 @@ impl Running {
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
 /// Chooses the back end and the terms: for a program without a back end a server if `served`, and a
-/// timetable otherwise. If this process has no privilege, the broker at `broker` is to grant the
-/// reservation.
+/// timetable otherwise. The broker at `broker` is to hold it if it holds programs, and to grant the
+/// reservation if this process has no privilege.
 pub(super) fn terms(
     asked: Reserve,
     served: bool,
@@ -188,18 +188,19 @@ fn choose(
     let facts = places.facts();
     let mut because = "the contract as a whole is not admitted with servers".to_owned();
     if backend == Some(Backend::Server) || served && backend.is_none() {
+        // With privilege, too, so that all servers of this host are in one ledger. The broker chooses
+        // the CPU itself, keeps no memory, and leaves a budget as it is.
+        let is_for_broker = cpu.is_none() && asked.adapt.is_none() && asked.memory.is_none();
+        let asks = is_for_broker || cpu.is_none() && missing_privilege().is_some();
+        if let Some(through) = broker.filter(|_| asks).and_then(holder_of_programs) {
+            let path = through.path.display();
+            let because = format!("the broker at {path} is asked, which holds this host's servers");
+            let choice = Choice { backend: Backend::Server, because };
+            return Ok(Terms { broker: Some(through), ..held_by(choice) });
+        }
         match held::choose_server(wish, facts) {
             Ok(choice) => return Ok(held_by(choice)),
             Err(no) => {
-                // The broker chooses the CPU itself.
-                let asks = cpu.is_none() && missing_privilege().is_some();
-                if let Some(through) = broker.filter(|_| asks).and_then(holder_of_programs) {
-                    let backend = Backend::Server;
-                    let path = through.path.display();
-                    let because = format!("without privilege here the broker at {path} is asked");
-                    let choice = Choice { backend, because };
-                    return Ok(Terms { broker: Some(through), ..held_by(choice) });
-                }
                 if backend.is_some() {
                     return Err(NotStarted::unsuitable(no));
                 }
