@@ -10,7 +10,7 @@ use punctual_linux::clock;
 use punctual_model::{Duration, Service};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::messages::{News, Order, Program};
+use super::messages::{Account, News, Order, Program};
 use crate::link::{Link, LinkError, MAX_LINK, Part};
 
 /// The longest time that the dispatcher may take for an order: the kernel waits for others while it
@@ -72,12 +72,18 @@ impl Keeper {
         self.done(grant)
     }
 
-    /// Has a program be an ordinary one. When this returns it is, if it was held.
-    pub(crate) fn release(&mut self, grant: GrantId) {
-        if self.unable.is_none() {
-            self.order(&Order::Release(grant));
-            // A dispatcher that is lost has released all.
-            let _ = self.done(grant);
+    /// Has a program be an ordinary one. When this returns it is, if it was held. Returns what it used,
+    /// if that is known.
+    pub(crate) fn release(&mut self, grant: GrantId) -> Option<Account> {
+        if self.unable.is_some() {
+            return None;
+        }
+        self.order(&Order::Release(grant));
+        let is_it = |news: &News| matches!(news, News::Released { grant: of, .. } if *of == grant);
+        // A dispatcher that is lost has released all.
+        match self.wait_for(is_it) {
+            Ok(News::Released { used, .. }) => used,
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) enum Order {
     Begin { allowance: u64 },
     /// Hold a program, or hold it to other terms; answered with [`News::Done`].
     Hold(Program),
-    /// A grant is over; answered with [`News::Done`] when the program is an ordinary one.
+    /// A grant is over; answered with [`News::Released`] when the program is an ordinary one.
     Release(GrantId),
 }
 
@@ -33,14 +33,25 @@ pub(crate) struct Program {
     pub(crate) cpu: u32,
 }
 
+/// The processor time of a program while its grant held it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Account {
+    /// Within its budgets, in nanoseconds.
+    pub(crate) inside: u64,
+    /// In all, in nanoseconds.
+    pub(crate) all: u64,
+}
+
 /// The dispatcher's news to the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum News {
     /// The answer to [`Order::Begin`]: why no program can be held here, if so. Then the dispatcher
     /// has ended.
     Begun(Result<(), String>),
-    /// The answer to an order.
+    /// The answer to [`Order::Hold`].
     Done { grant: GrantId, outcome: Result<(), String> },
+    /// The answer to [`Order::Release`].
+    Released { grant: GrantId, used: Option<Account> },
     /// The use of each program within its budgets since the last such news, in parts per million of a
     /// CPU.
     Used(Vec<(GrantId, u64)>),

@@ -33,6 +33,7 @@ use punctual_runtime::reservation::{
 use rustix::event::{PollFd, PollFlags, poll};
 
 pub(crate) use self::keeper::Keeper;
+use self::messages::Account;
 pub(crate) use self::messages::{News, Order, Program};
 use crate::kernel::peer::Process;
 use crate::kernel::privileges::drop_all_but_those_for_programs;
@@ -78,6 +79,17 @@ struct Entry {
     watched: Arc<Watched>,
     /// Its use within its budgets at the last report.
     used: Service,
+    /// Whether it has been held so since its grant began.
+    is_whole: bool,
+}
+
+impl Entry {
+    /// Returns the account since the grant began, if it is known.
+    fn account(&self) -> Option<Account> {
+        // The part before the whole: the program may be running.
+        let inside = self.held.used_inside().filter(|_| self.is_whole)?.as_nanos();
+        Some(Account { inside, all: self.held.used()?.as_nanos().max(inside) })
+    }
 }
 
 struct Dispatcher {
@@ -136,8 +148,9 @@ impl Dispatcher {
                         link.send(&News::Done { grant, outcome })?;
                     }
                     Some(Order::Release(grant)) => {
+                        let used = self.programs.get(&grant).and_then(Entry::account);
                         let entry = self.take_out(grant);
-                        link.send(&News::Done { grant, outcome: Ok(()) })?;
+                        link.send(&News::Released { grant, used })?;
                         self.dispose(entry);
                     }
                     Some(Order::Begin { .. }) => return Err(LinkError::OutOfOrder),
@@ -190,8 +203,8 @@ impl Dispatcher {
         let confined = held.confined().map_err(|why| words(&why))?;
         let watched = Arc::new(Watched { confined, broke_out: AtomicU8::new(0) });
         self.sentinel.watch(Arc::clone(&watched));
-        let used = Service::ZERO;
-        self.programs.insert(grant, Entry { held, watched, used });
+        let (used, is_whole) = (Service::ZERO, !is_elsewhere);
+        self.programs.insert(grant, Entry { held, watched, used, is_whole });
         Ok(())
     }
 

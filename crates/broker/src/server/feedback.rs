@@ -104,7 +104,9 @@ impl Server {
                     self.revoke(grant, &why);
                 }
                 // Answers are waited for.
-                dispatcher::News::Begun(_) | dispatcher::News::Done { .. } => {}
+                dispatcher::News::Begun(_)
+                | dispatcher::News::Done { .. }
+                | dispatcher::News::Released { .. } => {}
             }
         }
     }

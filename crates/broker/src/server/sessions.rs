@@ -207,10 +207,12 @@ impl Server {
         self.forget_process_if_idle(process);
     }
 
-    /// Has the dispatcher let a program go, if the grant is for one.
+    /// Has the dispatcher let a program go, if the grant is for one, and tells the holder what it used.
     fn let_program_go(&mut self, id: GrantId, what: &Guarantee) {
-        if let (Guarantee::Program { .. }, Some(dispatcher)) = (what, &mut self.dispatcher) {
-            dispatcher.release(id);
+        if let (Guarantee::Program { .. }, Some(dispatcher)) = (what, &mut self.dispatcher)
+            && let Some(used) = dispatcher.release(id)
+        {
+            self.tell_holder(id, &Event::Used { inside_ns: used.inside, used_ns: used.all });
         }
     }
 

@@ -171,7 +171,7 @@ fn words(news: &GrantNews<'_>) -> Option<String> {
         }
         Event::Revoked { why } => format!("{}; {why}", taken_back(news.reservation, news.backend)),
         Event::ChannelEnded { why } => format!("its channel has ended: {why}"),
-        Event::MoreAvailable { .. } => return None,
+        Event::MoreAvailable { .. } | Event::Used { .. } => return None,
         Event::Unknown(said) => format!("the broker says what this program does not know: {said}"),
     };
     Some(format!("grant {}: {text}", news.grant))

@@ -91,6 +91,9 @@ fn a_hard_program_of_a_user_gets_its_budget_and_no_more() {
     let options = ["--reserve", "2ms/10ms", "--hard", "--json", "--", "timeout", "1.5", "sh", "-c"];
     let Some(output) = serving.run(&[&options[..], &[hogs]].concat()) else { return };
     let summary = json(&output);
+    // All of the program, whose children nobody waits for.
+    let inside = number(&summary, "inside_ns");
+    assert!(inside >= 100_000_000 && inside == number(&summary, "exec_time_ns"), "{summary}");
     let how = (&summary["backend"], &summary["enforcement"], &summary["revoked"]);
     assert_eq!(how, (&"server".into(), &"hard".into(), &serde_json::Value::Null), "{summary}");
     assert_eq!((number(&summary, "exit_code"), number(&summary, "grant")), (124, 1), "{summary}");
@@ -237,6 +240,8 @@ fn a_program_outlives_its_broker() {
     let Some(output) = running.join().expect("no panic") else { return };
     let said = text(&output.stderr);
     assert!(again && after.grant == before.grant, "{said}");
+    // The second broker does not know what the first one gave.
+    assert!(!said.contains("% of the"), "{said}");
     assert_eq!(output.status.code(), Some(128 + 15), "{said}");
     serving.nothing_is_granted();
 }

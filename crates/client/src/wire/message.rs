@@ -273,6 +273,14 @@ pub enum Event {
         /// The reason, in one sentence.
         why: String,
     },
+    /// The grant of a program is over; this is the processor time that it used under it. It does not
+    /// come where that is not known.
+    Used {
+        /// Within its budgets.
+        inside_ns: u64,
+        /// In all.
+        used_ns: u64,
+    },
     /// The host can now promise less than is granted: this much must be given back, or the newest
     /// grants are revoked.
     Choose {

@@ -120,12 +120,16 @@ impl Used {
         // Each is read once, and the part before the whole: processes that the program left behind
         // may still be running.
         let inside = held.and_then(|held| held.used_inside());
-        let used = held.and_then(|held| held.used());
+        let account = running.watch.as_ref().and_then(GrantWatch::account);
+        let used = held.and_then(|held| held.used()).or(account.map(|account| account.all));
         let exec_time = used.unwrap_or(usage.processor);
         let reserved = running.terms.clone().map(|terms| {
             let (inside, outside) = match (terms.choice.backend, held) {
-                // Its group is the broker's, which alone knows.
-                (Backend::Timetable | Backend::Server, None) => (None, None),
+                // Its group is the broker's, which told it.
+                (Backend::Timetable | Backend::Server, None) => {
+                    let inside = account.map(|account| account.inside);
+                    (inside, used.zip(inside).map(|(used, inside)| used.saturating_sub(inside)))
+                }
                 (Backend::Kernel, _) => {
                     // Only the first thread is within the reservation.
                     let first = usage.first_thread.unwrap_or(usage.processor);

@@ -80,7 +80,7 @@ pub(super) fn until_all_have_ended(
                 && let Some(ended) = process::poll(&running.child)?
             {
                 // Events that came before the end.
-                running.watch.iter_mut().for_each(|watch| watch.poll(observer));
+                running.watch.iter_mut().for_each(|watch| watch.settle(observer));
                 *end = Some(Used::of(running, ended));
                 *of = None;
             }
