@@ -125,8 +125,8 @@ fn react(
         }
         Event::MoreAvailable { .. } => renegotiate(sender(FRAMES, time)?, granted, broker),
         Event::Revoked { why } => Err(why.into()),
-        // It has no channels.
-        Event::ChannelEnded { .. } => Ok(frames),
+        // It has no channels, and is no program that is held.
+        Event::ChannelEnded { .. } | Event::Used { .. } => Ok(frames),
         Event::Unknown(said) => {
             println!("the broker says what this program does not understand: {said}");
             Ok(frames)

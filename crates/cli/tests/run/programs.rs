@@ -141,13 +141,18 @@ fn a_program_of_root_is_held_by_the_broker_that_runs() {
     let refused = run(&["--reserve", "7ms/10ms"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("the quota test"), "{}", text(&refused.stderr));
-    let own = json(&run(&["--reserve", "4ms/10ms", "--adapt", "1ms..4ms"]));
-    assert_eq!(
-        (&own["grant"], &own["backend"]),
-        (&serde_json::Value::Null, &"server".into()),
-        "{own}"
-    );
+    let is_own = |summary: &serde_json::Value| {
+        let how = (&summary["grant"], &summary["backend"]);
+        assert_eq!(how, (&serde_json::Value::Null, &"server".into()), "{summary}");
+    };
+    is_own(&json(&run(&["--reserve", "4ms/10ms", "--adapt", "1ms..4ms"])));
     serving.nothing_is_granted();
+    // One that hangs keeps root from nothing.
+    signal(serving.pid(), "STOP");
+    let own = json(&run(&["--reserve", "4ms/10ms"]));
+    signal(serving.pid(), "CONT");
+    is_own(&own);
+    assert!(own["because"].as_str().is_some_and(|why| why.contains("does not answer")), "{own}");
 }
 
 /// Tests that the broker keeps no CPU from others on which it holds nothing any more.

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Command};
 
-use punctual_client::Broker;
 use punctual_client::want::Guarantee;
+use punctual_client::{Broker, ClientError};
 use punctual_linux::cgroup::memory::Kept;
 use punctual_linux::clock;
 use punctual_linux::host::KernelLimits;
@@ -95,6 +95,9 @@ impl Running {
         self.terms.as_ref().and_then(|terms| terms.cpu)
     }
 }
+
+/// The longest wait for a broker that may hold the program.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The part of a program that the kernel's reservation does not hold, for messages.
 const OUTSIDE: &str = "what the first thread starts runs outside";
@@ -192,14 +195,29 @@ fn choose(
         // the CPU itself, keeps no memory, and leaves a budget as it is.
         let is_for_broker = cpu.is_none() && asked.adapt.is_none() && asked.memory.is_none();
         let asks = is_for_broker || cpu.is_none() && missing_privilege().is_some();
-        if let Some(through) = broker.filter(|_| asks).and_then(holder_of_programs) {
-            let path = through.path.display();
-            let because = format!("the broker at {path} is asked, which holds this host's servers");
-            let choice = Choice { backend: Backend::Server, because };
-            return Ok(Terms { broker: Some(through), ..held_by(choice) });
+        let mut outside = String::new();
+        if let Some(path) = broker.filter(|_| asks) {
+            let shown = path.display();
+            match Broker::connect_within(path, PATIENCE) {
+                Ok(broker) if broker.holds_programs() => {
+                    let because =
+                        format!("the broker at {shown} is asked, which holds this host's servers");
+                    let choice = Choice { backend: Backend::Server, because };
+                    let through = Through { path: path.to_owned(), grant: None };
+                    return Ok(Terms { broker: Some(through), ..held_by(choice) });
+                }
+                Err(ClientError::NoAnswer { .. }) => {
+                    outside =
+                        format!("; the broker at {shown} does not answer, and does not know of it");
+                }
+                _ => {}
+            }
         }
         match held::choose_server(wish, facts) {
-            Ok(choice) => return Ok(held_by(choice)),
+            Ok(choice) => {
+                let because = choice.because + &outside;
+                return Ok(held_by(Choice { because, ..choice }));
+            }
             Err(no) => {
                 if backend.is_some() {
                     return Err(NotStarted::unsuitable(no));
@@ -284,12 +302,6 @@ fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
             Err(Failure::from(no).reworded(text).into())
         }
     }
-}
-
-/// Returns the broker at `path` if it holds whole programs for this user.
-fn holder_of_programs(path: &Path) -> Option<Through> {
-    let holds = Broker::connect_to(path).is_ok_and(|broker| broker.holds_programs());
-    holds.then(|| Through { path: path.to_owned(), grant: None })
 }
 
 /// Starts the command that `make` makes. It is under its reservation before it executes the
