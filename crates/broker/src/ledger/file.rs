@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum LedgerError {
     /// The database refused.
-    #[error("{}: the ledger cannot be used: {source}; is another broker running, or the disk full?", path.display())]
+    #[error("{}: the ledger cannot be used: {source}; end the other broker if one runs, make room if the disk is full, or remove the file to start without any grant", path.display())]
     Database {
         /// The file.
         path: PathBuf,

@@ -17,6 +17,7 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Params, Transaction};
@@ -79,6 +80,8 @@ impl Ledger {
         let path = folder.join("ledger.sqlite");
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let opened = Connection::open(&path).and_then(|database| {
+            // Another broker has it for as long as it lives.
+            database.busy_timeout(Duration::ZERO)?;
             database.execute_batch(BEGIN)?;
             let (next, next_refusal) = begin(&database, boot.trim())?;
             Ok((database, next, next_refusal))
