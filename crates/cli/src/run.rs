@@ -55,9 +55,8 @@ Examples:
       records every slot that was given, for punctual why, report and export (docs/trace.md)
 
 A server and a timetable control the whole program, with all its threads and processes; the kernel \
-(SCHED_DEADLINE) controls only its first thread. Where a broker runs that holds programs (punctual \
-serve, docs/broker.md), it is asked for the server, also by root; without privilege it is asked for \
-SCHED_DEADLINE if it holds none. Standard input, output and error are the \
+(SCHED_DEADLINE) controls only its first thread. Without privilege, punctual asks the broker for a \
+server, or else for SCHED_DEADLINE (punctual serve, docs/broker.md). Standard input, output and error are the \
 program's own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT \
 are passed on. The program is killed if punctual is. The reservation ends with the program's first \
 process; processes that it leaves behind continue as ordinary ones.
@@ -110,11 +109,11 @@ pub(crate) struct Args {
     /// of these CPUs.
     #[arg(long)]
     awake: bool,
-    /// The socket of the broker, which grants channels, holds programs in servers, and grants other
-    /// reservations where we have no privilege.
+    /// The socket of the broker, which grants channels, and reservations where we have no
+    /// privilege.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     broker: PathBuf,
-    /// Do not use a broker: reserve with our own privilege, which no ledger knows of, or fail.
+    /// Do not use a broker: reserve with our own privilege or fail.
     #[arg(long, conflicts_with = "broker")]
     no_broker: bool,
     /// Start only these commands of the contract.

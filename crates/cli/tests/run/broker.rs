@@ -86,11 +86,6 @@ impl Serving {
         assert!(eventually(|| Broker::connect_to(&self.socket()).is_ok()), "the broker answers");
     }
 
-    /// Returns the id of the broker's process.
-    pub(crate) fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("positive")
-    }
-
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }

@@ -121,40 +121,6 @@ fn programs_of_a_user_share_a_cpu() {
     assert!(cpus.iter().all(|cpu| cpu.is_some() && *cpu == cpus[0]), "{cpus:?}");
 }
 
-/// Tests that root's programs are in the ledger as well, with root's quota, unless they need what the
-/// broker does not do.
-#[test]
-fn a_program_of_root_is_held_by_the_broker_that_runs() {
-    let _alone = alone();
-    let Some(serving) = serving() else { return };
-    let socket = serving.socket();
-    let run = |arguments: &[&str]| {
-        let broker = ["--broker", socket.to_str().expect("UTF-8"), "--json"];
-        super::live::Live::start(&[&broker[..], arguments, &["--", "true"]].concat()).output()
-    };
-    let summary = json(&run(&["--reserve", "4ms/10ms"]));
-    assert_eq!(
-        (number(&summary, "grant"), &summary["backend"]),
-        (1, &"server".into()),
-        "{summary}"
-    );
-    let refused = run(&["--reserve", "7ms/10ms"]);
-    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
-    assert!(text(&refused.stderr).contains("the quota test"), "{}", text(&refused.stderr));
-    let is_own = |summary: &serde_json::Value| {
-        let how = (&summary["grant"], &summary["backend"]);
-        assert_eq!(how, (&serde_json::Value::Null, &"server".into()), "{summary}");
-    };
-    is_own(&json(&run(&["--reserve", "4ms/10ms", "--adapt", "1ms..4ms"])));
-    serving.nothing_is_granted();
-    // One that hangs keeps root from nothing.
-    signal(serving.pid(), "STOP");
-    let own = json(&run(&["--reserve", "4ms/10ms"]));
-    signal(serving.pid(), "CONT");
-    is_own(&own);
-    assert!(own["because"].as_str().is_some_and(|why| why.contains("does not answer")), "{own}");
-}
-
 /// Tests that the broker keeps no CPU from others on which it holds nothing any more.
 #[test]
 fn a_cpu_without_programs_is_anybodys() {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Command};
 
+use punctual_client::Broker;
 use punctual_client::want::Guarantee;
-use punctual_client::{Broker, ClientError};
 use punctual_linux::cgroup::memory::Kept;
 use punctual_linux::clock;
 use punctual_linux::host::KernelLimits;
@@ -96,15 +96,12 @@ impl Running {
     }
 }
 
-/// The longest wait for a broker that may hold the program.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
-
 /// The part of a program that the kernel's reservation does not hold, for messages.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 
 /// Chooses the back end and the terms: for a program without a back end a server if `served`, and a
-/// timetable otherwise. The broker at `broker` is to hold it if it holds programs, and to grant the
-/// reservation if this process has no privilege.
+/// timetable otherwise. If this process has no privilege, the broker at `broker` is to grant the
+/// reservation.
 pub(super) fn terms(
     asked: Reserve,
     served: bool,
@@ -191,34 +188,18 @@ fn choose(
     let facts = places.facts();
     let mut because = "the contract as a whole is not admitted with servers".to_owned();
     if backend == Some(Backend::Server) || served && backend.is_none() {
-        // With privilege, too, so that all servers of this host are in one ledger. The broker chooses
-        // the CPU itself, keeps no memory, and leaves a budget as it is.
-        let is_for_broker = cpu.is_none() && asked.adapt.is_none() && asked.memory.is_none();
-        let asks = is_for_broker || cpu.is_none() && missing_privilege().is_some();
-        let mut outside = String::new();
-        if let Some(path) = broker.filter(|_| asks) {
-            let shown = path.display();
-            match Broker::connect_within(path, PATIENCE) {
-                Ok(broker) if broker.holds_programs() => {
-                    let because =
-                        format!("the broker at {shown} is asked, which holds this host's servers");
-                    let choice = Choice { backend: Backend::Server, because };
-                    let through = Through { path: path.to_owned(), grant: None };
+        match held::choose_server(wish, facts) {
+            Ok(choice) => return Ok(held_by(choice)),
+            Err(no) => {
+                // The broker chooses the CPU itself.
+                let asks = cpu.is_none() && missing_privilege().is_some();
+                if let Some(through) = broker.filter(|_| asks).and_then(holder_of_programs) {
+                    let backend = Backend::Server;
+                    let path = through.path.display();
+                    let because = format!("without privilege here the broker at {path} is asked");
+                    let choice = Choice { backend, because };
                     return Ok(Terms { broker: Some(through), ..held_by(choice) });
                 }
-                Err(ClientError::NoAnswer { .. }) => {
-                    outside =
-                        format!("; the broker at {shown} does not answer, and does not know of it");
-                }
-                _ => {}
-            }
-        }
-        match held::choose_server(wish, facts) {
-            Ok(choice) => {
-                let because = choice.because + &outside;
-                return Ok(held_by(Choice { because, ..choice }));
-            }
-            Err(no) => {
                 if backend.is_some() {
                     return Err(NotStarted::unsuitable(no));
                 }
@@ -302,6 +283,12 @@ fn through(path: Option<&Path>, refused: &str) -> Result<Through, NotStarted> {
             Err(Failure::from(no).reworded(text).into())
         }
     }
+}
+
+/// Returns the broker at `path` if it holds whole programs for this user.
+fn holder_of_programs(path: &Path) -> Option<Through> {
+    let holds = Broker::connect_to(path).is_ok_and(|broker| broker.holds_programs());
+    holds.then(|| Through { path: path.to_owned(), grant: None })
 }
 
 /// Starts the command that `make` makes. It is under its reservation before it executes the
